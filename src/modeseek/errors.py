@@ -1,0 +1,72 @@
+"""One root for the errors, one for the warnings; each also is the built-in type a caller would expect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from modeseek.trials import Trial
+
+
+class ModeseekError(Exception):
+    """Root of every error that modeseek raises on purpose."""
+
+
+class ModeseekWarning(UserWarning):
+    """Root of every warning that modeseek emits."""
+
+
+class ConfigError(ModeseekError, ValueError):
+    """A setting is out of its range or does not go with another."""
+
+
+class SpaceError(ModeseekError, ValueError):
+    """A search space cannot be made from what was given."""
+
+
+class ParameterError(ModeseekError, ValueError):
+    """Parameters do not lie in the space; the message names the parameter."""
+
+
+class TrialError(ModeseekError, ValueError):
+    """A trial is unknown or was told already; nothing has changed."""
+
+
+class DeviceError(ModeseekError, RuntimeError):
+    """The device asked for is not there, or is too small."""
+
+
+class SpaceExhausted(ModeseekError, RuntimeError):  # noqa: N818 - an end, not a mistake
+    """Every configuration of a finite space has been proposed."""
+
+
+class AllTrialsFailed(ModeseekError, RuntimeError):  # noqa: N818 - reads as what happened
+    """The first `max_failures` trials all failed; they are in `trials`."""
+
+    def __init__(self, message: str, trials: Sequence[Trial] = ()) -> None:
+        super().__init__(message, trials)
+        self.trials = list(trials)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class CheckpointError(ModeseekError, OSError):
+    """A checkpoint cannot be written, read or used here; the message names the file."""
+
+
+class CheckpointInUse(CheckpointError):  # noqa: N818
+    """Another optimizer holds this checkpoint."""
+
+
+class TrialFailedWarning(ModeseekWarning):
+    """A trial was told something that is no finite number, and is kept as failed."""
+
+
+class FitWarning(ModeseekWarning):
+    """The surrogate could not be fitted; prior hyperparameters were used."""
+
+
+class CollapseWarning(ModeseekWarning):
+    """The pseudo-set collapsed or the network gave no finite sample; the best pseudo-labelled input was used."""

@@ -1,0 +1,220 @@
+"""The surrogate: a constant-mean SE-ARD Gaussian process, fitted by MAP, with closed-form gradients.
+
+The model is the one of BoTorch's `SingleTaskGP` (and so of the paper, App. B.3, and Hvarfner et al. 2024):
+
+    k(x, x') = exp(−½ Σ_i (x_i − x'_i)² / ℓ_i²),    y = f(x) + ε,    ε ~ N(0, τ)
+    ℓ_i ~ LogNormal(√2 + ½ ln d, √3),  ℓ_i ≥ 0.025;      τ ~ LogNormal(−4, 1),  τ ≥ 1e-4;      constant mean c
+
+Notation (b is any number of leading batch dimensions; every element is a GP of its own)
+    X    b x n x d   inputs on the unit cube        ℓ   b x d    length-scales
+    y    b x n       standardized outcomes          τ   b        noise variance
+    x    b x m x d   where the posterior is wanted  c   b        mean
+    A    b x n x n   (K + τI)⁻¹                     α   b x n    A (y − c)
+
+The mean needs no search: for given ℓ and τ the objective is maximal at c = 1ᵀA y / 1ᵀA 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from modeseek.lbfgs import lbfgs
+
+MIN_LENGTHSCALE = 0.025
+MIN_NOISE = 1e-4
+NOISE_LOC, NOISE_SCALE = -4.0, 1.0
+LENGTHSCALE_SCALE = math.sqrt(3)
+MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
+
+# An outcome this many interquartile ranges under the others says no more than "bad", and counts as the worst of the
+# rest: one diverged training run of 1e300 would otherwise make all others equal. Good values are what a run is for:
+# they are only drawn in where the others would drown in rounding error.
+BAD_OUTLIER_IQR, GOOD_OUTLIER_IQR = 30.0, 1e4
+
+
+class Hyperparameters(NamedTuple):
+    """What a fit finds, and a later fit can start from."""
+
+    lengthscale: Tensor  # b x d
+    noise: Tensor  # b
+
+
+def standardize(Y: Tensor) -> Tensor:
+    """Outcomes b x n, larger is better, to zero mean and unit standard deviation; far outliers drawn in first.
+
+    Works at any order of magnitude; constant outcomes become zeros.
+    """
+    Y = _to_order_one(Y)
+    q1, q3 = Y.quantile(0.25, -1, keepdim=True), Y.quantile(0.75, -1, keepdim=True)
+    iqr = q3 - q1
+    worst = torch.where(q1 - BAD_OUTLIER_IQR * iqr <= Y, Y, torch.inf).amin(-1, keepdim=True)
+    drawn_in = torch.minimum(torch.maximum(Y, worst), q3 + GOOD_OUTLIER_IQR * iqr)
+    Y = _to_order_one(torch.where(iqr > 0, drawn_in, Y))
+    Y = Y - Y.mean(-1, keepdim=True)
+    std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
+    return Y / torch.where(std > 1e-14, std, 1.0)  # at order one, less than that is rounding error
+
+
+def _to_order_one(Y: Tensor) -> Tensor:
+    """Y over its largest magnitude: squares of 1e300 would overflow, those of 1e-300 vanish."""
+    largest = Y.abs().amax(-1, keepdim=True)
+    return Y / torch.where(largest > 0, largest, 1.0)
+
+
+@dataclass(frozen=True)
+class GP:
+    """A fitted Gaussian process; see the module's notation for the shapes."""
+
+    X: Tensor
+    y: Tensor
+    hyperparameters: Hyperparameters
+    mean: Tensor
+    alpha: Tensor
+    inverse: Tensor
+    fit_failed: Tensor | None = None  # b, the elements that fell back to prior hyperparameters
+    evaluations: int = 0  # calls of the MAP objective that the fit took
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior mean and standard deviation of f at x (b x m x d), each b x m."""
+        mu, sigma, _, _ = self._moments(x)
+        return mu, sigma
+
+    def label(self, x: Tensor, rho: float) -> Tensor:
+        """The balance-aware label μ + ρσ (Eq. 5) at x (b x m x d), b x m."""
+        mu, sigma = self.posterior(x)
+        return mu + rho * sigma
+
+    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d.
+
+        With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x = k_i (X_i − x)/ℓ². The only product
+        of order m·n² is v, which the value needs anyway.
+        """
+        mu, sigma, k, v = self._moments(x)
+        weights = v.mul_((-rho / sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(k)
+        pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
+        return mu + rho * sigma, pull / self.hyperparameters.lengthscale[..., None, :].square()
+
+    def condition(self, x: Tensor) -> GP:
+        """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
+        mu, _ = self.posterior(x)
+        X, y = torch.cat([self.X, x], -2), torch.cat([self.y, mu], -1)
+        conditioned = _posterior_of(X, y, self.hyperparameters, self.mean)
+        return replace(conditioned, fit_failed=self.fit_failed, evaluations=self.evaluations)
+
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        k = _kernel(x, self.X, self.hyperparameters.lengthscale)
+        v = k @ self.inverse
+        mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
+        variance = 1 - torch.linalg.vecdot(k, v)
+        return mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v
+
+
+def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 200) -> GP:
+    """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
+
+    The objective has local optima, so the search has several starts and the best end wins. A first fit starts at the
+    mode of the prior, where BoTorch starts, at its median, and at short length-scales; a later one at the mode and
+    where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
+    """
+    d = X.shape[-1]
+    loc = _lengthscale_loc(d)
+    mode = _start(X, loc - LENGTHSCALE_SCALE**2, NOISE_LOC - NOISE_SCALE**2)
+    if warm is None:
+        median, short = _start(X, loc, NOISE_LOC), _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)
+        starts = torch.stack([mode, median, short])
+    else:
+        starts = torch.stack([mode, torch.cat([warm.lengthscale, warm.noise[..., None]], -1).log()])
+    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
+    upper = X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
+
+    def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = log_posterior(X, y, theta)
+        return -value / y.shape[-1], -grad / y.shape[-1]
+
+    end = lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=1e-7)
+    ok = end.value.isfinite() & end.x.isfinite().all(-1)
+    best = torch.where(ok, end.value, torch.inf).argmin(0)
+    found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
+    failed = ~ok.any(0)
+    theta = torch.where(failed[..., None], mode, found)
+    hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
+    return replace(_posterior_of(X, y, hyperparameters), fit_failed=failed, evaluations=end.evaluations)
+
+
+def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
+
+    The priors are densities of ℓ and τ themselves, as in GPyTorch, so their maximum is the same in any
+    parametrization. For the likelihood ∂/∂θ_i = ½ tr[(ααᵀ − A) ∂K/∂θ_i], and ∂K/∂log ℓ_i = K ∘ (X_i − X'_i)²/ℓ_i².
+    With G = (ααᵀ − A) ∘ K the trace is 2 Σ_j (G1)_j X_ji² − 2 (XᵀGX)_ii, so no n x n x d tensor is ever made.
+    """
+    d, n = X.shape[-1], X.shape[-2]
+    lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
+    K = _kernel(X, X, lengthscale)
+    chol, info = torch.linalg.cholesky_ex(K + noise[..., None, None] * torch.eye(n, dtype=X.dtype, device=X.device))
+    A = torch.cholesky_inverse(chol)
+    mean = _best_mean(A, y)
+    residual = y - mean[..., None]
+    alpha = (A @ residual[..., None]).squeeze(-1)
+
+    log_det = 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    value = -0.5 * ((residual * alpha).sum(-1) + log_det + n * math.log(2 * math.pi))
+    G = (alpha[..., :, None] * alpha[..., None, :] - A) * K
+    centred = X - 0.5
+    quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
+    grad_lengthscale = quadratic / lengthscale.square()
+    grad_noise = 0.5 * noise * (alpha.square().sum(-1) - A.diagonal(dim1=-2, dim2=-1).sum(-1))
+
+    loc = theta.new_tensor([_lengthscale_loc(d)] * d + [NOISE_LOC])
+    scale = theta.new_tensor([LENGTHSCALE_SCALE] * d + [NOISE_SCALE])
+    z = (theta - loc) / scale
+    value = value - (0.5 * z.square() + theta + scale.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+    grad = torch.cat([grad_lengthscale, grad_noise[..., None]], -1) - z / scale - 1
+    return torch.where(info == 0, value, -torch.inf), grad
+
+
+def _start(X: Tensor, log_lengthscale: float, log_noise: float) -> Tensor:
+    """θ = (log ℓ, log τ) with one length-scale for all inputs, b x (d+1)."""
+    theta = X.new_full((*X.shape[:-2], X.shape[-1] + 1), log_lengthscale)
+    theta[..., -1] = log_noise
+    return theta
+
+
+def _lengthscale_loc(d: int) -> float:
+    return math.sqrt(2) + 0.5 * math.log(d)
+
+
+def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
+    """k(x, X), b x m x n; the squared distances by one matrix product."""
+    # Distances do not change with the origin; at the cube's centre the squares are smallest and round least.
+    z, Z = (x - 0.5) / lengthscale[..., None, :], (X - 0.5) / lengthscale[..., None, :]
+    half_norms = 0.5 * z.square().sum(-1, keepdim=True)
+    exponent = (z @ Z.mT).sub_(half_norms).sub_(0.5 * Z.square().sum(-1).unsqueeze(-2))
+    return exponent.clamp_max_(0).exp_()
+
+
+def _best_mean(A: Tensor, y: Tensor) -> Tensor:
+    weights = A.sum(-1)
+    return (weights * y).sum(-1) / weights.sum(-1)
+
+
+def _posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: Tensor | None = None) -> GP:
+    """The GP on (X, y) with these hyperparameters; jitter grows tenfold in elements whose covariance needs it."""
+    lengthscale, noise = hyperparameters
+    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+    K = _kernel(X, X, lengthscale) + noise[..., None, None] * eye
+    chol, info = torch.linalg.cholesky_ex(K)
+    jitter = 1e-8
+    while bool((info != 0).any()) and jitter <= 1e-2:
+        chol, info = torch.linalg.cholesky_ex(K + torch.where(info != 0, jitter, 0.0)[..., None, None] * eye)
+        jitter *= 10
+    inverse = torch.cholesky_inverse(chol)
+    mean = _best_mean(inverse, y) if mean is None else mean
+    alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
+    return GP(X, y, hyperparameters, mean, alpha, inverse)

@@ -1,0 +1,166 @@
+"""The surrogate against BoTorch's SingleTaskGP on equal hyperparameters, and its MAP fit against BoTorch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from gpytorch.mlls import ExactMarginalLogLikelihood
+from torch import Tensor
+
+from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior, standardize
+
+SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
+
+
+def data(n: int, d: int, seed: int, b: int = 1) -> tuple[Tensor, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    X = torch.rand(b, n, d, dtype=torch.float64, generator=g)
+    Y = (6 * X).sin().sum(-1) + 0.1 * torch.randn(b, n, dtype=torch.float64, generator=g)
+    return X, standardize(Y)
+
+
+def botorch_twin(X: Tensor, y: Tensor, gp: GP | None = None) -> SingleTaskGP:
+    """BoTorch's model on one element's data, with our hyperparameters if given."""
+    model = SingleTaskGP(X[0], y[0, :, None], outcome_transform=None)
+    if gp is not None:
+        model.covar_module.lengthscale = gp.hyperparameters.lengthscale[0]
+        model.likelihood.noise = gp.hyperparameters.noise[0]
+        model.mean_module.constant = gp.mean[0]
+    return model.eval()
+
+
+def botorch_objective(model: SingleTaskGP, y: Tensor) -> float:
+    """The MAP objective of BoTorch, summed over the data."""
+    model.train()
+    mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    value = mll(model(*model.train_inputs), model.train_targets) * y.shape[-1]
+    model.eval()
+    return float(value.detach())
+
+
+@pytest.mark.parametrize(("n", "d"), SIZES)
+def test_posterior_and_gradients_agree_with_botorch(n: int, d: int) -> None:
+    X, y = data(n, d, seed=n + d)
+    gp = fit(X, y)
+    model = botorch_twin(X, y, gp)
+    x = torch.rand(1, 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+    probe = x[0].clone().requires_grad_(True)
+    posterior = model.posterior(probe.unsqueeze(-2))
+    mean, sd = posterior.mean.flatten(), posterior.variance.flatten().sqrt()
+    (mean_grad,) = torch.autograd.grad(mean.sum(), probe, retain_graph=True)
+    (sd_grad,) = torch.autograd.grad(sd.sum(), probe)
+
+    mu, sigma = gp.posterior(x)
+    mu_only, mu_grad = gp.label_and_grad(x, rho=0.0)
+    label, label_grad = gp.label_and_grad(x, rho=1.0)
+    for ours, theirs in [
+        (mu, mean),
+        (sigma, sd),
+        (mu_only, mean),
+        (label, mean + sd),
+        (mu_grad, mean_grad),
+        (label_grad - mu_grad, sd_grad),
+        (gp.label(x, 2.5), mean + 2.5 * sd),
+    ]:
+        torch.testing.assert_close(ours[0], theirs.detach(), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 2), (30, 4), (100, 10)])
+def test_log_posterior_is_botorchs_objective_and_its_gradient_is_exact(n: int, d: int) -> None:
+    X, y = data(n, d, seed=3)
+    gp = fit(X, y, steps=2)
+    theta = torch.cat([gp.hyperparameters.lengthscale, gp.hyperparameters.noise[:, None]], -1).log()
+    value, grad = log_posterior(X, y, theta)
+    assert float(value) == pytest.approx(botorch_objective(botorch_twin(X, y, gp), y), rel=1e-7)
+
+    eps = 1e-5
+    steps = eps * torch.eye(d + 1, dtype=torch.float64)
+    up, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta + steps)
+    down, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta - steps)
+    torch.testing.assert_close(grad[0], (up - down) / (2 * eps), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (10, 1), (20, 2), (50, 5), (100, 10), (80, 30)])
+@pytest.mark.parametrize("seed", range(3))
+def test_map_fit_reaches_botorchs_objective(n: int, d: int, seed: int) -> None:
+    X, y = data(n, d, seed)
+    gp = fit(X, y)
+    ours = botorch_objective(botorch_twin(X, y, gp), y)
+    model = SingleTaskGP(X[0], y[0, :, None], outcome_transform=None)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    assert ours >= botorch_objective(model, y) - 1e-3 * n
+
+
+def test_a_warm_start_never_ends_lower_than_a_cold_one() -> None:
+    X, y = data(40, 3, seed=5)
+    cold = fit(X, y)
+    bad = Hyperparameters(torch.full((1, 3), 0.03, dtype=X.dtype), torch.full((1,), 2.0, dtype=X.dtype))
+    warm = fit(X, y, bad)
+    assert botorch_objective(botorch_twin(X, y, warm), y) >= botorch_objective(botorch_twin(X, y, cold), y) - 1e-6
+
+
+def test_a_batch_of_fits_equals_the_fits_alone() -> None:
+    X, y = data(30, 4, seed=11, b=4)
+    together = fit(X, y)
+    for i in range(4):
+        alone = fit(X[i : i + 1], y[i : i + 1])
+        torch.testing.assert_close(
+            together.hyperparameters.lengthscale[i], alone.hyperparameters.lengthscale[0], rtol=1e-3, atol=1e-3
+        )
+        torch.testing.assert_close(together.alpha[i], alone.alpha[0], rtol=1e-3, atol=1e-3)
+
+
+def test_conditioning_on_pending_points_is_observing_them_at_their_mean() -> None:
+    X, y = data(25, 3, seed=2)
+    gp = fit(X, y)
+    pending = torch.rand(1, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mu, sigma = gp.posterior(pending)
+    conditioned = gp.condition(pending)
+    new_mu, new_sigma = conditioned.posterior(pending)
+    torch.testing.assert_close(new_mu, mu, atol=1e-8, rtol=1e-8)
+    assert (new_sigma < sigma).all()
+    assert (new_sigma < 0.9 * sigma).any()
+
+    model = botorch_twin(torch.cat([X, pending], -2), torch.cat([y, mu], -1), gp)
+    x = torch.rand(1, 20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    theirs = model.posterior(x[0])
+    mu, sigma = conditioned.posterior(x)
+    torch.testing.assert_close(mu[0], theirs.mean.flatten().detach(), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(sigma[0].square(), theirs.variance.flatten().detach(), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-10, 1.0, 1e10, 1e300])
+@pytest.mark.parametrize("shift", [0.0, 1.0, -7.0])
+def test_standardize_does_not_see_the_scale(scale: float, shift: float) -> None:
+    Y = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = standardize((Y + shift) * scale)
+    torch.testing.assert_close(y, standardize(Y), atol=1e-8, rtol=1e-8)
+    torch.testing.assert_close(y.std(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_standardize_of_constant_and_single_outcomes_is_zero() -> None:
+    assert standardize(torch.full((2, 5), 0.1 + 0.2, dtype=torch.float64)).abs().max() < 1e-12
+    assert standardize(torch.tensor([[1e300]], dtype=torch.float64)).item() == 0
+
+
+def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others() -> None:
+    Y = torch.linspace(0, 1, 20, dtype=torch.float64)[None]
+    y = standardize(torch.cat([Y, torch.tensor([[-1e300]], dtype=torch.float64)], -1))
+    torch.testing.assert_close(y, standardize(torch.cat([Y, Y[:, :1]], -1)))
+
+
+def test_standardize_keeps_a_very_good_outcome_the_best_and_the_others_apart() -> None:
+    Y = torch.cat([torch.linspace(0, 1, 20, dtype=torch.float64), torch.tensor([1e300], dtype=torch.float64)])[None]
+    y = standardize(Y)
+    assert (y.diff() > 1e-9).all()
+
+
+def test_ordinary_data_is_standardized_as_botorch_does() -> None:
+    from botorch.models.transforms.outcome import Standardize
+
+    Y = torch.randn(1, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) * 30 - 100
+    theirs, _ = Standardize(m=1)(Y[0, :, None])
+    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
