@@ -1,0 +1,1 @@
+"""The conditional diffusion model: its SDE, network, training and sampling."""
