@@ -1,0 +1,290 @@
+"""Algorithm 1 of the paper, lines 4 to 8: from what was observed to the next point.
+
+Notation, as in the paper (b leading batch dimensions: independent problems side by side)
+    X, Y    b x n x d, b x n    inputs on the unit cube and outcomes, to be maximized
+    m, K    size of the pseudo-dataset, steps of short-run L-BFGS          ρ   weight of σ in the labels
+    S       number of x* candidates                                        w   guidance
+    x, ŷ    b x m x d, b x m    the pseudo-dataset                         θ   b x P, the score networks
+    x*      b x S x d           the candidates                      x_next   b x d, their dominant mode
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self, get_args
+
+import torch
+from torch import Tensor
+
+from modeseek.diffusion.network import initialize
+from modeseek.diffusion.sampling import Solver, backward, guided_score
+from modeseek.diffusion.sde import VPSDE
+from modeseek.diffusion.training import LossWeight, Schedule, train
+from modeseek.errors import ConfigError
+from modeseek.modes import dominant_mode
+from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
+from modeseek.surrogate import GP, Hyperparameters, fit, standardize
+
+POLISH_STEPS = 50
+MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
+
+
+@dataclass(frozen=True, kw_only=True)
+class DMSConfig:
+    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.paper(d)` the paper's.
+
+    Args:
+        m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
+        K: steps of short-run L-BFGS; None: 5 or 25 by dimension, as in the paper's table.
+        S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
+        rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
+        refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
+        polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
+        w: strength of classifier-free guidance.
+        p_drop: probability of dropping the condition in training.
+        epochs, batch_size, lr, lr_min, hold_epochs, weight_decay: AdamW; the learning rate is held, then falls on a
+            cosine to lr_min.
+        hidden: width H of the score network.
+        loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
+        beta_min, beta_max, t0: the VP SDE and where it stops early.
+        solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
+        quantile: of the pairwise distances, for the bandwidth of the mean shift.
+        name: what results call this configuration.
+    """
+
+    name: str = "dms"
+    m: int | None = None
+    K: int | None = None
+    S: int | None = None
+    rho: float = 1.0
+    refine: Refinement = "joint"
+    polish: bool = True
+    w: float = 1.0
+    p_drop: float = 0.15
+    epochs: int = 100
+    batch_size: int = 256
+    lr: float = 1e-3
+    lr_min: float = 1e-4
+    hold_epochs: int = 20
+    weight_decay: float = 1e-4
+    hidden: int = 256
+    loss_weight: LossWeight = "h"
+    beta_min: float = 0.1
+    beta_max: float = 20.0
+    t0: float = 1e-3
+    solver: Solver = "ode"
+    steps: int = 50
+    quantile: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, by name."""
+        _require(isinstance(self.name, str), "name", "a string", self.name)
+        _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
+        for name, choices in (("refine", Refinement), ("loss_weight", LossWeight), ("solver", Solver)):
+            _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
+        for name, least in (("m", 1), ("K", 0), ("S", 1)):
+            value = getattr(self, name)
+            _require(value is None or _is_whole(value, least), name, f"None or at least {least}", value)
+        for name, least in (("epochs", 1), ("batch_size", 1), ("hidden", 1), ("steps", 1), ("hold_epochs", 0)):
+            value = getattr(self, name)
+            _require(_is_whole(value, least), name, f"a whole number of at least {least}", value)
+        for name, low, high, closed in _RANGES:
+            value = getattr(self, name)
+            inside = _is_real(value) and (low < value < high or (closed and value == low))
+            _require(inside, name, f"in {'[' if closed else '('}{low}, {high})", value)
+        _require(self.lr_min <= self.lr, "lr_min", f"at most lr = {self.lr}", self.lr_min)
+        _require(self.beta_min < self.beta_max, "beta_max", f"over beta_min = {self.beta_min}", self.beta_max)
+
+    @classmethod
+    def paper(cls, d: int) -> Self:
+        """The paper's settings for d parameters (its Table 2 and App. B.4)."""
+        m, K, S = _sizes_by_dimension(d)
+        return cls(name="dms-paper", m=m, K=K, S=S, refine="point", polish=False, w=2.0)
+
+    def sizes(self, d: int) -> tuple[int, int, int]:
+        """m, K and S for d parameters."""
+        m, K, S = _sizes_by_dimension(d)
+        return (
+            m if self.m is None else self.m,
+            K if self.K is None else self.K,
+            S if self.S is None else self.S,
+        )
+
+
+_RANGES = (  # name, low, high, whether low itself is allowed
+    ("rho", 0, math.inf, True),
+    ("w", 0, math.inf, True),
+    ("p_drop", 0, 1, True),
+    ("lr", 0, math.inf, False),
+    ("lr_min", 0, math.inf, False),
+    ("weight_decay", 0, math.inf, True),
+    ("beta_min", 0, math.inf, True),
+    ("beta_max", 0, math.inf, False),
+    ("t0", 0, 1, False),
+    ("quantile", 0, 1, False),
+)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _require(condition: bool, name: str, what: str, value: object) -> None:
+    if not condition:
+        raise ConfigError(f"DMSConfig: {name} must be {what}, not {value!r}")
+
+
+def _sizes_by_dimension(d: int) -> tuple[int, int, int]:
+    for largest, sizes in ((4, (500, 5, 200)), (7, (800, 5, 300)), (10, (800, 25, 300)), (20, (1200, 25, 400))):
+        if d <= largest:
+            return sizes
+    return 1500, 25, 400
+
+
+class State(NamedTuple):
+    """What one iteration hands to the next: where the GP fit and the training start."""
+
+    lengthscale: Tensor  # b x d, float64
+    noise: Tensor  # b, float64
+    network: Tensor  # b x P, float32
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The next point of each batch element, and everything it was found from, on the unit cube."""
+
+    x_next: Tensor  # b x d
+    candidates: Tensor  # b x S x d, the samples of x*
+    pseudo_x: Tensor  # b x m x d
+    pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
+    gp: GP
+    state: State
+    fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
+    seconds: dict[str, float]  # by stage: fit, pseudo, train, sample, mode
+
+
+def suggest(
+    X: Tensor,
+    Y: Tensor,
+    config: DMSConfig,
+    generator: torch.Generator,
+    state: State | None = None,
+    pending: Tensor | None = None,
+) -> Suggestion:
+    """Lines 4 to 8 of Algorithm 1 for every batch element.
+
+    Args:
+        X: b x n x d, float64, observed inputs on the unit cube. Everything runs on its device.
+        Y: b x n, float64, their outcomes, to be maximized, of any scale.
+        generator: on the CPU, so that the Sobol points of a seed are the same on every device.
+        state: what the iteration before returned.
+        pending: b x p x d, inputs whose outcomes are still to come.
+    """
+    d = X.shape[-1]
+    m, K, S = config.sizes(d)
+    sde = VPSDE(config.beta_min, config.beta_max)
+    clock = _Clock(X.device)
+
+    # Line 4: μ, σ ← FitGP(D)
+    gp = fit_surrogate(X, Y, state, pending)
+    clock.lap("fit")
+
+    # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
+    x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)
+    clock.lap("pseudo")
+
+    # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
+    noise = _generator_on(X.device, generator)
+    fresh = initialize(tuple(X.shape[:-2]), d, config.hidden, noise)
+    y, y_star = _standardized_labels(y_hat)
+    theta, loss = train(
+        fresh if state is None else state.network,
+        _to_network(x),
+        y,
+        sde=sde,
+        schedule=_schedule(config),
+        hidden=config.hidden,
+        t0=config.t0,
+        p_drop=config.p_drop,
+        loss_weight=config.loss_weight,
+        generator=noise,
+    )
+    clock.lap("train")
+
+    # Line 8: x_next ← DMS(s_θ), which is lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
+    x_0 = torch.randn(*X.shape[:-2], S, d, device=X.device, generator=noise)
+    score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
+    samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, generator=noise)
+    clock.lap("sample")
+
+    best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*X.shape[:-2], 1, d))
+    fell_back = _is_one_point(x, best, sde, config.t0) | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
+    x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
+    # Line 16: x_next ← MeanShift({x*_s})
+    x_next = dominant_mode(x_star, config.quantile)
+    if config.polish:
+        x_next = refine_inputs(gp, x_next.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
+    network = torch.where(fell_back[..., None], fresh, theta)
+    clock.lap("mode")
+    return Suggestion(x_next, x_star, x, y_hat, gp, State(*gp.hyperparameters, network), fell_back, clock.seconds)
+
+
+def fit_surrogate(X: Tensor, Y: Tensor, state: State | None = None, pending: Tensor | None = None) -> GP:
+    """The GP on the standardized outcomes; pending inputs enter at their posterior mean."""
+    warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
+    gp = fit(X, standardize(Y), warm)
+    return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
+
+
+def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
+    """The labels (b x m) as z-scores, and the best of them, ŷ* (b), in the network's precision."""
+    centred = y_hat - y_hat.mean(-1, keepdim=True)
+    z = centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(MIN_LABEL_STD)
+    return z.float(), z.amax(-1).float()
+
+
+def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, t0: float) -> Tensor:
+    """Whether most pseudo-inputs (b x m x d) lie on the best (b x 1 x d), closer than the noise left at t0: b.
+
+    The model could not tell them apart, and their mode is that point.
+    """
+    resolution = float(sde.h(torch.tensor(t0)).sqrt()) / 2  # the network's [−1, 1] is twice as wide as the cube
+    return (x - best).abs().amax(-1).median(-1).values < resolution
+
+
+def _to_network(x: Tensor) -> Tensor:
+    """The unit cube to [−1, 1]: centred, as the noise it is mixed with."""
+    return (2 * x - 1).float()
+
+
+def _from_network(x: Tensor) -> Tensor:
+    return ((x.double() + 1) / 2).clamp(0, 1)
+
+
+def _schedule(config: DMSConfig) -> Schedule:
+    return Schedule(**{field.name: getattr(config, field.name) for field in fields(Schedule)})
+
+
+def _generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
+    """A generator for draws on `device`, seeded by one on the CPU."""
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return torch.Generator(device).manual_seed(seed)
+
+
+class _Clock:
+    """Seconds by stage; a GPU is waited for at the end of a stage, not within."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.seconds, self.started = device, dict[str, float](), time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        now = time.perf_counter()
+        self.seconds[stage], self.started = now - self.started, now

@@ -1,0 +1,80 @@
+"""Flat-kernel mean shift and the dominant mode (App. A.3; Algorithm 1, line 16).
+
+The algorithm is scikit-learn's `MeanShift(bandwidth=estimate_bandwidth(x, quantile=0.3))` seeded at every sample,
+written for batches of sample sets on any device; the tests hold it to scikit-learn's answers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+MAX_SHIFTS = 300
+STOP = 1e-3  # of the bandwidth, as in scikit-learn
+MIN_BANDWIDTH = 1e-9  # identical samples: their mean, rounded, is still within reach of them
+
+
+def bandwidth(x: Tensor, quantile: float = 0.3) -> Tensor:
+    """The mean distance from a sample (b x S x d) to its (quantile·S)-th nearest, itself counted: b."""
+    neighbours = max(1, int(x.shape[-2] * quantile))
+    return _distances(x, x).kthvalue(neighbours, -1).values.mean(-1).clamp_min(MIN_BANDWIDTH)
+
+
+def dominant_mode(x: Tensor, quantile: float = 0.3) -> Tensor:
+    """The centre of the mean-shift cluster that holds most of the samples (b x S x d): b x d."""
+    x = x.double()
+    width = bandwidth(x, quantile)
+    centres, intensity = _shift_to_modes(x, width)
+    order = _by_intensity(centres, intensity)
+    centres = centres.gather(-2, order[..., None].expand_as(centres))
+    kept = _suppress_neighbours(centres, width)
+    to_centre = _distances(x, centres).masked_fill(~kept.unsqueeze(-2), torch.inf)
+    members = torch.zeros_like(centres[..., 0]).scatter_add_(-1, to_centre.argmin(-1), torch.ones_like(centres[..., 0]))
+    largest = members.argmax(-1)
+    return centres.gather(-2, largest[..., None, None].expand(*largest.shape, 1, x.shape[-1])).squeeze(-2)
+
+
+def _distances(x: Tensor, z: Tensor) -> Tensor:
+    # Through a matrix product the distance of a point to itself would come out as 1e-8.
+    return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _shift_to_modes(x: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    """Move a seed from every sample to the mean of the samples within reach until it rests.
+
+    Returns where the seeds rest (b x S x d), and how many samples the last mean was taken over (b x S).
+    """
+    seeds, reach = x, width[..., None, None]
+    intensity = torch.zeros_like(x[..., 0])
+    moving = torch.ones_like(intensity, dtype=torch.bool)
+    for _ in range(MAX_SHIFTS):
+        within = (_distances(seeds, x) <= reach).to(x.dtype)
+        count = within.sum(-1)
+        means = torch.where(count[..., None] > 0, within @ x / count[..., None], seeds)
+        shift = (means - seeds).norm(dim=-1)
+        seeds = torch.where(moving[..., None], means, seeds)
+        intensity = torch.where(moving, count, intensity)
+        moving = moving & (shift > STOP * width[..., None])
+        if not bool(moving.any()):
+            break
+    return seeds, intensity
+
+
+def _by_intensity(centres: Tensor, intensity: Tensor) -> Tensor:
+    """The order of centres (b x S x d) by falling intensity, ties by falling coordinates: b x S."""
+    order = torch.arange(centres.shape[-2], device=centres.device).expand_as(intensity)
+    for key in [*centres.unbind(-1)[::-1], intensity]:
+        order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
+    return order
+
+
+def _suppress_neighbours(centres: Tensor, width: Tensor) -> Tensor:
+    """Of centres in order (b x S x d), keep the first, drop those within a bandwidth of it, and so on: b x S."""
+    near = _distances(centres, centres) <= width[..., None, None]
+    kept = torch.zeros_like(near[..., 0])
+    left = ~kept
+    while bool(left.any()):
+        first = torch.zeros_like(left).scatter_(-1, left.int().argmax(-1, keepdim=True), True) & left
+        kept = kept | first
+        left = left & ~(near & first.unsqueeze(-1)).any(-2)
+    return kept

@@ -1,0 +1,263 @@
+"""Algorithm 1 as a whole: settings, properties of a suggestion, batches, warm starts."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import Tensor
+
+from modeseek.dms import DMSConfig, State, Suggestion, fit_surrogate, suggest
+from modeseek.errors import ConfigError
+
+CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def hill(n: int, d: int, b: int = 1, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Observations of one smooth hill with its top at 0.7 in every coordinate."""
+    X = torch.rand(b, n, d, dtype=torch.float64, generator=generator(seed))
+    return X, -(X - 0.7).square().sum(-1)
+
+
+def run(config: DMSConfig = CHEAP, n: int = 20, d: int = 2, b: int = 1, seed: int = 0, **kwargs: object) -> Suggestion:
+    X, Y = hill(n, d, b)
+    return suggest(X, Y, config, generator(seed), **kwargs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("d", "sizes"),
+    [
+        (1, (500, 5, 200)),
+        (2, (500, 5, 200)),
+        (4, (500, 5, 200)),
+        (5, (800, 5, 300)),
+        (7, (800, 5, 300)),
+        (8, (800, 25, 300)),
+        (10, (800, 25, 300)),
+        (11, (1200, 25, 400)),
+        (20, (1200, 25, 400)),
+        (50, (1500, 25, 400)),
+    ],
+)
+def test_the_papers_table(d: int, sizes: tuple[int, int, int]) -> None:
+    paper = DMSConfig.paper(d)
+    assert (paper.m, paper.K, paper.S) == sizes
+    assert paper.sizes(d) == sizes
+    assert (paper.w, paper.rho, paper.p_drop, paper.polish, paper.refine) == (2.0, 1.0, 0.15, False, "point")
+    assert (paper.epochs, paper.batch_size, paper.lr, paper.lr_min, paper.hold_epochs) == (100, 256, 1e-3, 1e-4, 20)
+    assert (paper.weight_decay, paper.hidden, paper.beta_min, paper.beta_max) == (1e-4, 256, 0.1, 20.0)
+
+
+def test_configurations_are_values() -> None:
+    assert DMSConfig() == DMSConfig()
+    assert len({DMSConfig(), DMSConfig(), DMSConfig.paper(2)}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DMSConfig().m = 3  # type: ignore[misc]
+    assert DMSConfig(m=7).sizes(2) == (7, *DMSConfig().sizes(2)[1:])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"m": 0},
+        {"m": 2.5},
+        {"m": True},
+        {"S": 0},
+        {"K": -1},
+        {"epochs": 0},
+        {"steps": 0},
+        {"batch_size": 0},
+        {"hidden": 0},
+        {"rho": -1.0},
+        {"rho": float("nan")},
+        {"w": float("inf")},
+        {"p_drop": 1.0},
+        {"lr_min": 1.0},
+        {"beta_max": 0.05},
+        {"t0": 0.0},
+        {"t0": 1.0},
+        {"quantile": 0.0},
+        {"refine": "both"},
+        {"solver": "euler"},
+        {"loss_weight": "two"},
+        {"rho": "1"},
+        {"polish": 1},
+        {"name": 3},
+    ],
+)
+def test_fault_19_settings_without_meaning_are_refused_by_name(bad: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        DMSConfig(**bad)  # type: ignore[arg-type]
+    assert issubclass(ConfigError, ValueError)
+
+
+@pytest.mark.parametrize("least", [{"S": 1}, {"m": 1}, {"K": 0}, {"steps": 1}, {"epochs": 1}, {"w": 0.0}, {"rho": 0.0}])
+def test_fault_19_the_least_settings_work(least: dict[str, int]) -> None:
+    out = run(dataclasses.replace(CHEAP, **least))  # type: ignore[arg-type]
+    assert ((out.x_next >= 0) & (out.x_next <= 1)).all()
+
+
+@pytest.mark.parametrize("refine", ["point", "joint"])
+@pytest.mark.parametrize("solver", ["ode", "sde"])
+def test_a_suggestion_and_all_it_was_found_from(refine: str, solver: str) -> None:
+    out = run(dataclasses.replace(CHEAP, refine=refine, solver=solver), d=3, b=2)  # type: ignore[arg-type]
+    assert out.x_next.shape == (2, 3)
+    assert out.candidates.shape == (2, 48, 3)
+    assert out.pseudo_x.shape == (2, 96, 3)
+    assert out.pseudo_y.shape == (2, 96)
+    for x in (out.x_next, out.candidates, out.pseudo_x):
+        assert x.dtype == torch.float64
+        assert ((x >= 0) & (x <= 1)).all()
+    torch.testing.assert_close(out.pseudo_y, out.gp.label(out.pseudo_x, 1.0))
+    assert list(out.seconds) == ["fit", "pseudo", "train", "sample", "mode"]
+    assert out.state.network.dtype == torch.float32
+    assert not out.fell_back.any()
+
+
+def test_the_same_generator_gives_the_same_suggestion_and_another_another() -> None:
+    unpolished = dataclasses.replace(CHEAP, polish=False)
+    assert run(unpolished).x_next.equal(run(unpolished).x_next)
+    assert not run(unpolished).x_next.equal(run(unpolished, seed=1).x_next)
+
+
+def test_the_candidates_gather_where_the_label_is_high() -> None:
+    config = dataclasses.replace(CHEAP, epochs=400, hidden=64, m=256, steps=30)
+    out = run(config, n=30)
+    uniform = torch.rand(1, 500, 2, dtype=torch.float64, generator=generator(9))
+    assert out.gp.label(out.candidates, 1.0).mean() > out.gp.label(uniform, 1.0).quantile(0.9)
+
+
+def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
+    rough = run(dataclasses.replace(CHEAP, polish=False))
+    polished = run(CHEAP)
+    before = rough.gp.label(rough.x_next[:, None], 1.0)
+    after, grad = polished.gp.label_and_grad(polished.x_next[:, None], 1.0)
+    assert after > before
+    inner = (polished.x_next > 0) & (polished.x_next < 1)
+    assert grad[:, 0][inner].abs().max() < 1e-2
+
+
+def test_a_batch_fits_each_element_as_it_would_alone() -> None:
+    X, Y = hill(20, 3, b=3)
+    together = suggest(X, Y, CHEAP, generator())
+    for i in range(3):
+        alone = suggest(X[i : i + 1], Y[i : i + 1], CHEAP, generator())
+        torch.testing.assert_close(together.state.lengthscale[i], alone.state.lengthscale[0], rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(together.state.noise[i], alone.state.noise[0], rtol=1e-3, atol=1e-6)
+
+
+def test_a_batch_of_one_problem_is_as_many_runs_of_it_in_distribution() -> None:
+    """The candidates of 12 elements with the same data and those of 12 single runs have the same mean."""
+    X, Y = hill(20, 2)
+    config = dataclasses.replace(CHEAP, polish=False, epochs=30)
+    batch = suggest(X.expand(12, -1, -1), Y.expand(12, -1), config, generator(1)).candidates.mean(-2)
+    singles = torch.cat([suggest(X, Y, config, generator(2 + i)).candidates.mean(-2) for i in range(12)])
+    error = (batch.var(0) / 12 + singles.var(0) / 12).sqrt()
+    assert ((batch.mean(0) - singles.mean(0)).abs() < 4 * error).all()
+
+
+def test_the_network_of_the_last_iteration_is_where_training_starts() -> None:
+    """Trained on for one epoch, a network that knows the data beats a new one."""
+    first = run(dataclasses.replace(CHEAP, epochs=100), n=30)
+    one_epoch = dataclasses.replace(CHEAP, epochs=1)
+    warm = run(one_epoch, n=30, state=first.state)
+    drift = (warm.state.network - first.state.network).norm() / first.state.network.norm()
+    assert 0 < drift < 0.2
+    cold = run(one_epoch, n=30)
+    assert (cold.state.network - first.state.network).norm() > 2 * drift * first.state.network.norm()
+
+
+def test_a_pending_point_lowers_the_label_around_it() -> None:
+    X, Y = hill(8, 2)
+    alone = suggest(X, Y, CHEAP, generator())
+    pending = alone.x_next[:, None]
+    beside = suggest(X, Y, CHEAP, generator(), pending=pending)
+    assert beside.gp.X.shape[-2] == 9
+    _, sigma = alone.gp.posterior(pending)
+    _, sigma_pending = beside.gp.posterior(pending)
+    assert sigma_pending < sigma
+    assert not alone.x_next.equal(beside.x_next)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_fault_06_the_scale_of_outcomes_does_not_matter(scale: float) -> None:
+    X, Y = hill(20, 2)
+    torch.testing.assert_close(
+        suggest(X, Y * scale, CHEAP, generator()).x_next, suggest(X, Y, CHEAP, generator()).x_next, atol=1e-3, rtol=0
+    )
+
+
+def test_fault_18_one_point_as_pseudo_set_is_the_answer() -> None:
+    X, Y = hill(60, 2)
+    config = dataclasses.replace(CHEAP, refine="point", K=200, polish=False)
+    out = suggest(X, Y, config, generator())
+    assert out.fell_back.all()
+    best = out.pseudo_x[0, out.pseudo_y[0].argmax()]
+    torch.testing.assert_close(out.x_next[0], best)
+    assert out.state.network.isfinite().all()
+
+
+def test_fault_18_a_network_gone_to_nan_is_replaced_in_its_element_alone() -> None:
+    X, Y = hill(20, 2, b=2)
+    config = dataclasses.replace(CHEAP, K=0)
+    good = suggest(X, Y, config, generator()).state
+    network = good.network.clone()
+    network[1] = torch.nan
+    out = suggest(X, Y, config, generator(), state=State(good.lengthscale, good.noise, network))
+    assert out.fell_back.tolist() == [False, True]
+    assert out.x_next.isfinite().all()
+    assert out.candidates.isfinite().all()
+    assert out.state.network.isfinite().all()
+    again = suggest(X, Y, config, generator(1), state=out.state)
+    assert not again.fell_back.any()
+
+
+def test_fault_16_a_fit_that_fails_keeps_the_prior_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from modeseek import surrogate
+
+    true = surrogate.log_posterior
+
+    def broken(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = true(X, y, theta)
+        value[..., 0] = torch.nan  # the first element only
+        return value, grad
+
+    monkeypatch.setattr(surrogate, "log_posterior", broken)
+    X, Y = hill(15, 2, b=2)
+    gp = fit_surrogate(X, Y)
+    assert gp.fit_failed is not None
+    assert gp.fit_failed.tolist() == [True, False]
+    prior_mode = torch.tensor(2.0).sqrt() + 0.5 * torch.tensor(2.0).log() - 3
+    torch.testing.assert_close(gp.hyperparameters.lengthscale[0].log(), prior_mode.double().expand(2))
+    assert suggest(X, Y, CHEAP, generator()).x_next.isfinite().all()
+
+
+def test_fault_16_a_covariance_that_is_not_positive_definite_gets_jitter() -> None:
+    from modeseek.surrogate import Hyperparameters, _posterior_of
+
+    X = torch.full((1, 30, 2), 0.5, dtype=torch.float64)
+    y = torch.randn(1, 30, dtype=torch.float64, generator=generator())
+    no_noise = Hyperparameters(torch.ones(1, 2, dtype=torch.float64), torch.full((1,), -1e-9, dtype=torch.float64))
+    gp = _posterior_of(X, y, no_noise)
+    mu, sigma = gp.posterior(X)
+    assert mu.isfinite().all()
+    assert sigma.isfinite().all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_cpu_and_gpu_agree() -> None:
+    X, Y = hill(40, 4, b=3)
+    config = dataclasses.replace(CHEAP, polish=False, epochs=30)
+    cpu = suggest(X, Y, config, generator(3))
+    gpu = suggest(X.cuda(), Y.cuda(), config, generator(3))
+    torch.testing.assert_close(gpu.state.lengthscale.cpu(), cpu.state.lengthscale, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(gpu.pseudo_x.cpu(), cpu.pseudo_x, rtol=0, atol=1e-4)
+    torch.testing.assert_close(gpu.pseudo_y.cpu(), cpu.pseudo_y, rtol=0, atol=1e-4)
+    spread = cpu.candidates.std((-2, -3))
+    assert ((gpu.candidates.mean((0, 1)).cpu() - cpu.candidates.mean((0, 1))).abs() < spread).all()

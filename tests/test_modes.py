@@ -1,0 +1,65 @@
+"""Mean shift against scikit-learn's, and where scikit-learn has no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import MeanShift, estimate_bandwidth
+from torch import Tensor
+
+from modeseek.modes import bandwidth, dominant_mode
+
+
+def mixture(seed: int, S: int, d: int) -> Tensor:
+    """Samples from a few Gaussian clusters of different weight and width, clamped to the unit cube."""
+    g = torch.Generator().manual_seed(seed)
+    clusters = int(torch.randint(1, 6, (), generator=g))
+    centres = torch.rand(clusters, d, dtype=torch.float64, generator=g)
+    widths = 0.2 * torch.rand(clusters, dtype=torch.float64, generator=g)
+    which = torch.multinomial(torch.rand(clusters, generator=g), S, replacement=True, generator=g)
+    noise = torch.randn(S, d, dtype=torch.float64, generator=g)
+    return (centres[which] + widths[which, None] * noise).clamp(0, 1)
+
+
+def scikit_learns(x: Tensor) -> np.ndarray:
+    found = MeanShift(bandwidth=estimate_bandwidth(x.numpy(), quantile=0.3)).fit(x.numpy())
+    return found.cluster_centers_[np.bincount(found.labels_).argmax()]
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
+@pytest.mark.parametrize("S", [20, 100, 200])
+def test_the_dominant_mode_is_scikit_learns(d: int, S: int) -> None:
+    for seed in range(6):
+        x = mixture(seed, S, d)
+        assert float(bandwidth(x)) == pytest.approx(estimate_bandwidth(x.numpy(), quantile=0.3), rel=1e-12)
+        np.testing.assert_allclose(dominant_mode(x).numpy(), scikit_learns(x), atol=1e-12)
+
+
+def test_a_batch_gives_each_element_its_own_mode() -> None:
+    x = torch.stack([mixture(seed, 80, 3) for seed in range(5)])
+    together = dominant_mode(x)
+    for i in range(5):
+        torch.testing.assert_close(together[i], dominant_mode(x[i]), atol=1e-12, rtol=0)
+
+
+def test_it_moves_with_the_samples() -> None:
+    x = mixture(3, 100, 2)
+    torch.testing.assert_close(dominant_mode(3 * x - 1), 3 * dominant_mode(x) - 1, atol=1e-9, rtol=0)
+
+
+def test_identical_samples_are_their_own_mode() -> None:
+    x = torch.tensor([0.1, 0.7, 1 / 3], dtype=torch.float64).expand(300, 3)
+    torch.testing.assert_close(dominant_mode(x), x[0], atol=1e-12, rtol=0)
+
+
+def test_one_sample_is_the_mode() -> None:
+    x = torch.tensor([[0.2, 0.9]], dtype=torch.float64)
+    assert dominant_mode(x).equal(x[0])
+
+
+def test_the_larger_cluster_wins_over_the_denser_one() -> None:
+    g = torch.Generator().manual_seed(0)
+    wide = 0.2 + 0.05 * torch.randn(70, 2, dtype=torch.float64, generator=g)
+    dense = 0.8 + 0.001 * torch.randn(30, 2, dtype=torch.float64, generator=g)
+    assert (dominant_mode(torch.cat([dense, wide])) - 0.2).abs().max() < 0.05
