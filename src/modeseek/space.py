@@ -1,0 +1,214 @@
+"""Search spaces: named parameters, or a plain box, to and from the unit cube.
+
+One coordinate per parameter (Section 2 of the paper works on the unit cube). A continuous parameter fills [0, 1],
+linearly or in its logarithm. A discrete one divides [0, 1] into one bin per value and sits at its bin's centre, so
+that the surrogate sees the point that was really evaluated.
+
+Symbols: d, number of parameters; u in [0, 1]^d, a point of the cube; n, number of points or of values; k, a value's
+index.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from modeseek.errors import ParameterError, SpaceError
+from modeseek.parameters import Array, Categorical, Float, Int, Parameter
+
+__all__ = ["Categorical", "Float", "Int", "Params", "Space"]
+
+# A dict by name for a named space, a float64 array for a box. `Any`, so that users need no cast.
+Params: TypeAlias = Any
+
+_KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
+    "float": Float,
+    "int": Int,
+    "categorical": Categorical,
+}
+
+
+class Space:
+    """A search space: `Space({"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200)})`.
+
+    Parameters are dicts in the order given here. Coordinates of the cube are ordered by name, so that the order of
+    the dict never changes a suggestion. `Space.box(lower, upper)` makes an unnamed box, whose parameters are arrays.
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        given: Any = parameters  # checked, whatever the annotation says
+        if not isinstance(given, Mapping) or not given:
+            raise SpaceError("a space needs at least one parameter: pass a dict of name -> Float, Int or Categorical")
+        for name, parameter in given.items():
+            if not isinstance(name, str) or not name:
+                raise SpaceError(f"a parameter's name must be a non-empty string, not {name!r}")
+            if not isinstance(parameter, Float | Int | Categorical):
+                raise SpaceError(f"parameter {name!r} must be a Float, Int or Categorical, not {parameter!r}")
+        self._parameters: dict[str, Parameter] = dict(given)
+        self._coordinates = sorted(self._parameters)
+        self._box = False
+
+    @classmethod
+    def box(cls, lower: ArrayLike, upper: ArrayLike) -> Space:
+        """An unnamed box: lower, upper: d. Its parameters are float64 arrays of shape d, in the box's own units."""
+        try:
+            lo, hi = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SpaceError(f"the bounds of a box must be two sequences of numbers: {error}") from error
+        if lo.ndim != 1 or lo.shape != hi.shape:
+            raise SpaceError(f"the bounds of a box must be two sequences of one length, not {lo.shape} and {hi.shape}")
+        space = cls({f"x{i}": _edge(i, a, b) for i, (a, b) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True))})
+        space._coordinates = list(space._parameters)  # "x10" sorts before "x2"; a box keeps its own order
+        space._box = True
+        return space
+
+    @property
+    def d(self) -> int:
+        """Number of parameters, and of coordinates."""
+        return len(self._parameters)
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters' names in the user's order; x0, x1, ... for a box."""
+        return list(self._parameters)
+
+    @property
+    def is_box(self) -> bool:
+        """Whether parameters are arrays (made by `Space.box`) and not dicts."""
+        return self._box
+
+    @property
+    def size(self) -> int | float:
+        """Number of configurations; `math.inf` when a parameter is continuous."""
+        return math.prod(p.size for p in self._parameters.values())
+
+    def validate(self, params: Params) -> Params:
+        """The same parameters as plain Python values (or a new array); ParameterError names what is wrong."""
+        values = self._as_dict(params)
+        checked: dict[str, Any] = {}
+        for name, parameter in self._parameters.items():
+            try:
+                checked[name] = parameter.check(values[name])
+            except ValueError as error:
+                raise ParameterError(f"parameter {name!r}: {error}") from error
+        return np.array(list(checked.values()), dtype=np.float64) if self._box else checked
+
+    def encode(self, params: Params) -> Array:
+        """Parameters to the cube: -> u: d. Raises ParameterError, naming the parameter, when they are not inside."""
+        values = self._as_dict(self.validate(params))
+        return np.array([self._parameters[name].encode(values[name]) for name in self._coordinates])
+
+    def decode(self, u: ArrayLike) -> Params:
+        """A point of the cube to parameters that are always inside the space. u: d."""
+        point = self._points(u, ndim=1).tolist()
+        at = dict(zip(self._coordinates, point, strict=True))
+        values = {name: parameter.decode(at[name]) for name, parameter in self._parameters.items()}
+        return np.array(list(values.values()), dtype=np.float64) if self._box else values
+
+    def snap(self, U: ArrayLike) -> Array:  # noqa: N803
+        """Discrete coordinates to their bin's centre, continuous ones untouched. U: n x d -> n x d."""
+        points = self._points(U, ndim=2)
+        return np.stack(
+            [self._parameters[name].snap(u) for name, u in zip(self._coordinates, points.T, strict=True)], 1
+        )
+
+    def grid(self) -> Array:
+        """Every configuration of a finite space, as points of the cube: size x d."""
+        if math.isinf(self.size):
+            raise SpaceError("a space with a continuous parameter has no grid")
+        axes = [self._parameters[name].centres() for name in self._coordinates]
+        return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The space as JSON-able values; `Space.from_dict` reads it back."""
+        kinds = {kind: name for name, kind in _KINDS.items()}
+        return {
+            "box": self._box,
+            "parameters": [
+                {"name": name, "type": kinds[type(p)], **p.to_dict()} for name, p in self._parameters.items()
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Space:
+        """The space that `to_dict` described; SpaceError when it describes none."""
+        try:
+            box, entries = document["box"], [dict(entry) for entry in document["parameters"]]
+            parameters = {entry.pop("name"): _KINDS[entry.pop("type")](**entry) for entry in entries}
+        except SpaceError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SpaceError(f"this does not describe a space: {type(error).__name__}: {error}") from error
+        if len(parameters) != len(entries) or not isinstance(box, bool):
+            raise SpaceError("this does not describe a space: two parameters of one name, or 'box' is not a bool")
+        space = cls(parameters)
+        if not box:
+            return space
+        edges = [p for p in parameters.values() if isinstance(p, Float)]
+        boxed = cls.box([edge.low for edge in edges], [edge.high for edge in edges])
+        if boxed._parameters != parameters:
+            raise SpaceError("this does not describe a box: its parameters are Floats x0, x1, ... without log or step")
+        return boxed
+
+    def _as_dict(self, params: Params) -> Mapping[str, Any]:
+        if self._box:
+            values = list(params) if isinstance(params, Sequence) or hasattr(params, "shape") else []
+            if len(values) != self.d or isinstance(params, str | bytes):
+                raise ParameterError(f"parameters of this box must be an array of {self.d} numbers, not {params!r}")
+            return dict(zip(self._parameters, values, strict=True))
+        if not isinstance(params, Mapping):
+            raise ParameterError(f"parameters must be a dict with the names {self.names}, not {params!r}")
+        for name in params:
+            if name not in self._parameters:
+                raise ParameterError(f"parameter {name!r} is unknown; the space has {self.names}")
+        for name in self._parameters:
+            if name not in params:
+                raise ParameterError(f"parameter {name!r} is missing")
+        return params
+
+    def _points(self, u: ArrayLike, ndim: int) -> Array:
+        points: NDArray[np.float64] = np.asarray(u, dtype=np.float64)
+        if points.ndim != ndim or points.shape[-1] != self.d:
+            raise ParameterError(f"points of the cube must have {self.d} coordinates; got shape {points.shape}")
+        if not np.isfinite(points).all():
+            raise ParameterError("points of the cube must be finite")
+        return np.clip(points, 0.0, 1.0)
+
+    def _key(self) -> str:
+        document = self.to_dict()
+        if not self._box:
+            document["parameters"].sort(key=lambda entry: entry["name"])
+        return json.dumps(document, sort_keys=True)  # tells 1 from True and 1.0, which `==` does not
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __len__(self) -> int:
+        return self.d
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __getitem__(self, name: str) -> Parameter:
+        return self._parameters[name]
+
+    def __repr__(self) -> str:
+        if not self._box:
+            return f"Space({self._parameters!r})"
+        edges: Sequence[Any] = list(self._parameters.values())
+        return f"Space.box({[e.low for e in edges]}, {[e.high for e in edges]})"
+
+
+def _edge(i: int, low: float, high: float) -> Float:
+    try:
+        return Float(low, high)
+    except SpaceError as error:
+        raise SpaceError(f"coordinate {i} of the box: {error}") from error
