@@ -1,0 +1,55 @@
+"""modeseek: Bayesian optimization by diffusion-based mode seeking (DMS)."""
+
+from modeseek.dms import DMSConfig
+from modeseek.errors import (
+    AllTrialsFailed,
+    CheckpointError,
+    CheckpointInUse,
+    CollapseWarning,
+    ConfigError,
+    DeviceError,
+    FitWarning,
+    ModeseekError,
+    ModeseekWarning,
+    ParameterError,
+    SpaceError,
+    SpaceExhausted,
+    TrialError,
+    TrialFailedWarning,
+)
+from modeseek.optimizer import Optimizer
+from modeseek.result import Result
+from modeseek.run import maximize, minimize
+from modeseek.space import Categorical, Float, Int, Space
+from modeseek.trials import Trial, TrialState
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AllTrialsFailed",
+    "Categorical",
+    "CheckpointError",
+    "CheckpointInUse",
+    "CollapseWarning",
+    "ConfigError",
+    "DMSConfig",
+    "DeviceError",
+    "FitWarning",
+    "Float",
+    "Int",
+    "ModeseekError",
+    "ModeseekWarning",
+    "Optimizer",
+    "ParameterError",
+    "Result",
+    "Space",
+    "SpaceError",
+    "SpaceExhausted",
+    "Trial",
+    "TrialError",
+    "TrialFailedWarning",
+    "TrialState",
+    "__version__",
+    "maximize",
+    "minimize",
+]

@@ -1,0 +1,347 @@
+"""Crashes, broken files and full disks: rows 20 to 23 of the table of faults."""
+
+import errno
+import json
+import os
+import pickle
+import re
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from modeseek import CheckpointError, CheckpointInUse, DMSConfig, Optimizer, Space, TrialState, minimize
+
+resource = pytest.importorskip("resource", reason="limits and signals of POSIX")
+
+CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
+BOX = Space.box([-5, -5], [5, 5])
+
+
+def sphere(x):
+    return float(np.square(x).sum())
+
+
+def saved(path, n=6):
+    opt = Optimizer(BOX, seed=0, config=CHEAP, n_initial=4)
+    for _ in range(n):
+        trial = opt.ask()
+        opt.tell(trial, sphere(trial.params))
+        opt.save(path)
+    opt.close()
+    return opt
+
+
+def python(code, **options):
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+RUN = """
+    import os, signal, sys, time
+    from modeseek import DMSConfig, Space, minimize
+    log = open("told", "a")
+    def f(x):
+        if {die_in_trial} and len(open("told").readlines()) == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return float((x ** 2).sum())
+    def told(opt, trial):
+        print(repr(trial.value), file=log, flush=True)
+    minimize(f, Space.box([-5, -5], [5, 5]), 200, seed=0, n_initial={n_initial}, checkpoint="run", progress=False,
+             config=DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32), callbacks=[told])
+"""
+
+
+def test_fault_20_kill_9_in_a_trial(tmp_path):
+    with python(RUN.format(die_in_trial=True, n_initial=4), cwd=tmp_path) as job:
+        assert job.wait(timeout=60) == -signal.SIGKILL
+    told = [float(line) for line in (tmp_path / "told").read_text().split()]
+    opt = Optimizer.load(tmp_path / "run")
+    assert [t.value for t in opt.trials[:-1]] == told
+    assert len(told) == 5
+    assert opt.pending == [opt.trials[5]]  # offered again
+    again = minimize(sphere, BOX, 8, seed=0, n_initial=4, config=CHEAP, checkpoint=tmp_path / "run", progress=False)
+    whole = minimize(sphere, BOX, 8, seed=0, n_initial=4, config=CHEAP, progress=False)
+    assert again.trials == whole.trials
+
+
+def test_fault_20_kill_9_at_any_moment(tmp_path):
+    """Sobol points only, so that nearly all the time goes into saving; killed where it happens to be."""
+    for round_ in range(3):
+        seen = len((tmp_path / "told").read_text().split()) if round_ else 0
+        with python(RUN.format(die_in_trial=False, n_initial=1000), cwd=tmp_path) as job:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                if (tmp_path / "told").exists() and len((tmp_path / "told").read_text().split()) > seen + 5:
+                    break
+                time.sleep(0.01)
+            time.sleep(0.0137 * round_)
+            job.kill()
+        told = {float(line) for line in (tmp_path / "told").read_text().splitlines()}
+        trials = Optimizer.load(tmp_path / "run").trials
+        values = [t.value for t in trials if t.state is TrialState.COMPLETE]
+        assert told <= set(values)  # every told value is there
+        assert len(values) == len(set(values)) <= len(told) + round_ + 1  # a kill may come between save and log
+        assert sum(t.state is TrialState.RUNNING for t in trials) <= 1
+
+
+def test_fault_20_workers_end_with_a_killed_parent(tmp_path):
+    (tmp_path / "job.py").write_text(
+        textwrap.dedent("""
+        import os, time
+        from modeseek import Space, minimize
+        def f(x):
+            open("worker-%d" % os.getpid(), "w").close()
+            time.sleep(60)
+        if __name__ == "__main__":
+            minimize(f, Space.box([0], [1]), 9, n_workers=2, progress=False)
+        """)
+    )
+    job = subprocess.Popen([sys.executable, "job.py"], cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("worker-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    job.kill()
+    job.wait()
+    workers = [int(p.name.split("-")[1]) for p in tmp_path.glob("worker-*")]
+    assert len(workers) == 2
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in workers)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def rewritten(path, change, tensors=None):
+    """The checkpoint with its JSON document changed in place, and perhaps other tensors."""
+    data = path.read_bytes()
+    (size,) = struct.unpack("<Q", data[:8])
+    document = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["modeseek"])
+    text = change(document) or json.dumps(document)
+    return save(load(data) if tensors is None else tensors(load(data)), metadata={"modeseek": text})
+
+
+class Exploit:
+    def __reduce__(self):
+        return os.system, ("touch exploited",)
+
+
+def test_fault_21_a_checkpoint_cut_short_anywhere(tmp_path):
+    path = tmp_path / "run"
+    opt = saved(path, 6)
+    data = path.read_bytes()
+    for length in [0, 1, 7, 8, 9, 100, len(data) // 2, len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match=re.escape(str(path))) as raised:
+            Optimizer.load(path)
+        assert str(path) + ".bak" in str(raised.value)
+        with pytest.raises(CheckpointError):
+            minimize(sphere, BOX, 9, checkpoint=path, progress=False)
+        assert path.read_bytes() == data[:length]
+    assert Optimizer.load(str(path) + ".bak").trials[:5] == opt.trials[:5]
+
+
+def test_fault_21_not_a_checkpoint_and_nothing_executed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run"
+    torch.save({"model": Exploit()}, tmp_path / "zip")
+    hostile = [
+        pickle.dumps(Exploit()),
+        (tmp_path / "zip").read_bytes(),
+        b"{}",
+        os.urandom(1000),
+        struct.pack("<Q", 2**63) + b"{}",
+        struct.pack("<Q", 2) + b"{}",
+        save({"weight": torch.zeros(3)}),
+        save({}, metadata={"modeseek": "[" * 100_000}),
+        save({}, metadata={"modeseek": "{}"}),
+        save({}, metadata={"modeseek": "NaN"}),
+        save({}, metadata={"modeseek": '"../../etc/passwd"'}),
+    ]
+    for data in hostile:
+        path.write_bytes(data)
+        with pytest.raises(CheckpointError, match=re.escape(str(path))):
+            Optimizer.load(path)
+    assert not (tmp_path / "exploited").exists()
+    with pytest.raises(CheckpointError, match=re.escape(str(tmp_path))):
+        Optimizer.load(tmp_path)
+
+
+def setter(*keys, value):
+    def change(document):
+        for key in keys[:-1]:
+            document = document[key]
+        document[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (setter("version", value=2), "upgrade"),
+        (setter("version", value=0), "version"),
+        (setter("version", value="1"), "version"),
+        (setter("format", value="other"), "not one of modeseek"),
+        (setter("direction", value="sideways"), "direction"),
+        (setter("seed", value=-1), "seed"),
+        (setter("seed", value=1.5), "seed"),
+        (setter("n_initial", value=True), "n_initial"),
+        (setter("config", value={"m": 0}), "m must be"),
+        (setter("config", value={"__class__": "x"}), "valid"),
+        (setter("config", value=[1]), "valid"),
+        (setter("config", "rho", value="1"), "valid"),
+        (setter("config", "hidden", value=64), "network"),
+        (setter("space", value=None), "space"),
+        (setter("space", "parameters", 0, "high", value=-9), "low"),
+        (setter("trials", value={}), "trials"),
+        (setter("trials", value=[None]), "valid"),
+        (setter("trials", 0, "params", value=[9.0, 0.0]), "'x0'"),
+        (setter("trials", 0, "params", value={"x0": 0.0, "x1": 0.0}), "array"),
+        (setter("trials", 0, "value", value=None), "trial 0"),
+        (setter("trials", 0, "value", value="1.0"), "trial 0"),
+        (setter("trials", 0, "state", value="failed"), "trial 0"),
+        (setter("trials", 0, "state", value="paused"), "paused"),
+        (setter("trials", 0, "origin", value="../x"), "origin"),
+        (lambda document: json.dumps(document).replace('"value": ', '"value": NaN, "was": ', 1), "NaN"),
+        (lambda document: json.dumps(document).replace('"value": ', '"value": 1e999, "was": ', 1), "infinite"),
+        (lambda document: document.pop("seed") and None, "seed"),
+    ],
+)
+def test_fault_21_a_document_with_a_wrong_field(tmp_path, change, message):
+    path = tmp_path / "run"
+    saved(path)
+    path.write_bytes(rewritten(path, change))
+    with pytest.raises(CheckpointError, match=message) as raised:
+        Optimizer.load(path)
+    assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        lambda t: {**t, "more": torch.zeros(1)},
+        lambda t: {"noise": t["noise"]},
+        lambda t: {**t, "noise": t["noise"].float()},
+        lambda t: {**t, "network": t["network"].double()},
+        lambda t: {**t, "network": t["network"][:, 1:].contiguous()},
+        lambda t: {**t, "lengthscale": t["lengthscale"][0].contiguous()},
+        lambda t: {**t, "noise": torch.tensor([float("nan")], dtype=torch.float64)},
+        lambda t: {**t, "lengthscale": -t["lengthscale"]},
+        lambda t: {**t, "lengthscale": t["lengthscale"] / 0},
+        lambda t: {**t, "network": t["network"] * float("nan")},
+    ],
+)
+def test_fault_21_wrong_tensors(tmp_path, tensors):
+    path = tmp_path / "run"
+    saved(path)
+    path.write_bytes(rewritten(path, lambda document: None, dict))
+    Optimizer.load(path)
+    path.write_bytes(rewritten(path, lambda document: None, tensors))
+    with pytest.raises(CheckpointError, match="valid"):
+        Optimizer.load(path)
+
+
+@pytest.fixture
+def full_disk():
+    """Files may not grow beyond 100 bytes: a real failure of write(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def unharmed(opt, path, data, files):
+    """The old file is whole, nothing is left over, and the optimizer goes on."""
+    assert path.read_bytes() == data
+    assert sorted(os.listdir(path.parent)) == files
+    trial = opt.ask()
+    opt.tell(trial, 1.0)
+
+
+def test_fault_22_disk_full(tmp_path, request):
+    path = tmp_path / "run"
+    saved(path)
+    opt = Optimizer.load(path)
+    data, files = path.read_bytes(), sorted(os.listdir(tmp_path))
+    room_again = request.getfixturevalue("full_disk")
+    with pytest.raises(CheckpointError, match=re.escape(str(path))):
+        opt.save(path)
+    room_again()
+    unharmed(opt, path, data, files)
+    opt.save(path)
+    assert Optimizer.load(path).trials == opt.trials
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_fault_22_every_step_of_a_save_may_fail(tmp_path, monkeypatch, step, code):
+    path = tmp_path / "run"
+    saved(path)
+    opt = Optimizer.load(path)
+    data, files = path.read_bytes(), sorted(os.listdir(tmp_path))
+
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, fail)
+        with pytest.raises(CheckpointError, match=os.strerror(code)):
+            opt.save(path)
+    unharmed(opt, path, data, files)
+
+
+def test_fault_22_read_only_directory(tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    saved(path)
+    opt = Optimizer.load(path)
+    data, files = path.read_bytes(), sorted(os.listdir(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)  # chmod does not stop a superuser
+        with pytest.raises(CheckpointError, match="read-only"):
+            opt.save(path)
+        with pytest.raises(CheckpointError, match="read-only"):
+            minimize(sphere, BOX, 3, checkpoint=path, progress=False)
+    unharmed(opt, path, data, files)
+
+
+HOLD = """
+    import time
+    from modeseek import Optimizer, Space
+    opt = Optimizer(Space.box([-5, -5], [5, 5]), seed=99)
+    opt.save("run")
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_fault_23_two_processes_on_one_checkpoint(tmp_path):
+    path = tmp_path / "run"
+    with python(HOLD, cwd=tmp_path) as job:
+        assert job.stdout.readline() == "held\n"
+        before = path.read_bytes()
+        with pytest.raises(CheckpointInUse, match=re.escape(str(path))):
+            minimize(sphere, BOX, 3, checkpoint=path, progress=False)
+        with pytest.raises(CheckpointInUse):
+            Optimizer(BOX, seed=1).save(path)
+        assert path.read_bytes() == before
+        assert Optimizer.load(path).seed == 99
+        job.kill()
+    Optimizer(BOX, seed=1).save(path)  # a killed process holds nothing
+    assert Optimizer.load(path).seed == 1

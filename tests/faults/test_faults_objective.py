@@ -1,0 +1,225 @@
+"""Bad objectives: rows 1 to 5 and 25 of the table of faults."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from modeseek import (
+    AllTrialsFailed,
+    DMSConfig,
+    Optimizer,
+    Space,
+    TrialFailedWarning,
+    TrialState,
+    minimize,
+)
+
+CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
+BOX = Space.box([-5, -5], [5, 5])
+QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
+
+
+class Stubborn(Exception):
+    """An exception that cannot be made from its args, and so does not survive pickling."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def sphere(x):
+    return float(np.square(x).sum())
+
+
+def stubborn(x):
+    raise Stubborn(1, 2)
+
+
+def interrupted_worker(x):
+    os.kill(os.getpid(), signal.SIGINT)
+    return sphere(x)
+
+
+def every_third(bad):
+    """The sphere, but bad() on every third call."""
+    calls = iter(range(10**6))
+    return lambda x: bad() if next(calls) % 3 == 1 else sphere(x)
+
+
+def boom():
+    raise KeyError("boom")
+
+
+def test_fault_01_the_objective_raises(tmp_path):
+    kept = []
+    with pytest.raises(KeyError, match="boom") as raised:
+        minimize(
+            every_third(boom), BOX, 9, checkpoint=tmp_path / "run", callbacks=[lambda o, t: kept.append(t)], **QUIET
+        )
+    assert "trial 1" in raised.value.__notes__[0]
+    first, failed = Optimizer.load(tmp_path / "run").trials
+    assert [first, failed] == kept
+    assert first.state is TrialState.COMPLETE
+    assert failed.state is TrialState.FAILED
+    assert 'raise KeyError("boom")' in failed.error  # the traceback, down to the line
+
+
+def test_fault_01_the_objective_raises_what_is_caught():
+    result = minimize(every_third(boom), BOX, 9, catch=(KeyError,), **QUIET)
+    assert [t.number for t in result.trials if t.state is TrialState.FAILED] == [1, 4, 7]
+    assert minimize(every_third(boom), BOX, 3, catch=LookupError, **QUIET).best is not None
+    with pytest.raises(KeyError):
+        minimize(every_third(boom), BOX, 9, catch=(ValueError,), **QUIET)
+
+
+def test_fault_01_side_by_side_with_an_exception_that_does_not_pickle():
+    with pytest.raises(RuntimeError, match="Stubborn: 1 and 2"):
+        minimize(stubborn, BOX, 4, n_workers=2, **QUIET)
+    with pytest.raises(AllTrialsFailed) as raised:
+        minimize(stubborn, BOX, 2, n_workers=2, catch=(RuntimeError,), **QUIET)
+    assert "in stubborn" in raised.value.trials[0].error
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        pytest.param(float("nan"), "NaN", id="fault_02_nan"),
+        pytest.param(np.array([np.nan]), "NaN", id="fault_02_nan_in_an_array"),
+        pytest.param(float("inf"), "infinite", id="fault_03_inf"),
+        pytest.param(float("-inf"), "infinite", id="fault_03_minus_inf"),
+        pytest.param(torch.tensor(torch.inf), "infinite", id="fault_03_inf_tensor"),
+        pytest.param(None, "None", id="fault_04_none"),
+        pytest.param("fast", "str", id="fault_04_string"),
+        pytest.param("1.5", "str", id="fault_04_numeral"),
+        pytest.param(np.zeros(2), "shape", id="fault_04_array_of_two"),
+        pytest.param(1j, "complex", id="fault_04_complex"),
+    ],
+)
+def test_fault_02_03_04_what_is_no_finite_number(bad, message):
+    with pytest.warns(TrialFailedWarning, match=message):
+        result = minimize(every_third(lambda: bad), BOX, 6, **QUIET)
+    failed = [t for t in result.trials if t.state is TrialState.FAILED]
+    assert [t.number for t in failed] == [1, 4]
+    assert all(message in t.error and t.value is None for t in failed)
+    assert message == "NaN" or "NaN" not in failed[0].error
+
+    opt = Optimizer(BOX, config=CHEAP, seed=0, n_initial=2)
+    for value in (1.0, bad, 2.0, 3.0):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrialFailedWarning)
+            opt.tell(opt.ask(), value)
+    opt.ask()
+    assert opt.suggestion.gp.X.shape[1] == 3  # never shown to the surrogate
+    assert [t.state is TrialState.FAILED for t in opt.trials] == [False, True, False, False, False]
+
+
+@pytest.mark.parametrize("number", [np.array(2.5), np.array([2.5]), torch.tensor(2.5), torch.tensor([[2.5]])], ids=repr)
+def test_fault_04_an_array_or_tensor_of_one_is_a_number(number):
+    assert minimize(lambda x: number, BOX, 2, **QUIET).best.value == 2.5
+
+
+def test_fault_04_warnings_made_errors_lose_no_trial():
+    opt = Optimizer(BOX, seed=0)
+    trial = opt.ask()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TrialFailedWarning):
+            opt.tell(trial, None)
+    assert opt.trials[0].state is TrialState.FAILED
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+@pytest.mark.parametrize(("budget", "limit", "stops"), [(50, 10, 10), (50, 4, 4), (3, 10, 3)])
+def test_fault_05_every_trial_fails(tmp_path, budget, limit, stops):
+    with pytest.raises(AllTrialsFailed, match=f"all {stops} trials failed.*None") as raised:
+        minimize(lambda x: None, BOX, budget, max_failures=limit, checkpoint=tmp_path / "run", **QUIET)
+    assert len(raised.value.trials) == stops
+    assert len({t.unit for t in raised.value.trials}) == stops
+    assert Optimizer.load(tmp_path / "run").trials == raised.value.trials
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+def test_fault_05_one_success_is_enough_to_go_on():
+    calls = iter(range(100))
+    result = minimize(lambda x: 1.0 if next(calls) == 2 else None, BOX, 8, max_failures=3, **QUIET)
+    assert sum(t.state is TrialState.FAILED for t in result.trials) == 7
+
+
+def test_fault_25_ctrl_c_in_the_objective(tmp_path):
+    calls = iter(range(100))
+
+    def interrupted(x):
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return sphere(x)
+
+    result = minimize(interrupted, BOX, 9, checkpoint=tmp_path / "run", **QUIET)
+    assert result.stopped == "interrupted"
+    assert [t.state.value for t in result.trials] == ["complete"] * 4 + ["running"]
+    assert Optimizer.load(tmp_path / "run").trials == result.trials
+    resumed = minimize(sphere, BOX, 9, checkpoint=tmp_path / "run", **QUIET)
+    assert resumed.trials == minimize(sphere, BOX, 9, **QUIET).trials
+
+
+def test_fault_25_ctrl_c_in_a_save(tmp_path, monkeypatch):
+    save, calls = Optimizer.save, iter(range(100))
+
+    def interrupted(opt, path):
+        if next(calls) == 5:  # after the third trial is told
+            raise KeyboardInterrupt
+        save(opt, path)
+
+    monkeypatch.setattr(Optimizer, "save", interrupted)
+    result = minimize(sphere, BOX, 9, checkpoint=tmp_path / "run", **QUIET)
+    assert [t.state.value for t in result.trials] == ["complete"] * 3
+    assert Optimizer.load(tmp_path / "run").trials == result.trials
+
+
+def test_fault_25_ctrl_c_with_workers(tmp_path):
+    """A signal to the whole process group, as a terminal sends it, while one worker is busy and one is idle."""
+    (tmp_path / "job.py").write_text(
+        textwrap.dedent("""
+        import time
+        from modeseek import Space, minimize
+        def f(x):
+            try:
+                open("first", "x").close()
+                return 1.0
+            except FileExistsError:
+                open("second", "x").close()
+                time.sleep(60)
+        if __name__ == "__main__":
+            result = minimize(f, Space.box([0], [1]), 2, n_workers=2, checkpoint="run", progress=False, seed=0)
+            print(result.stopped, sorted(t.state.value for t in result.trials))
+        """)
+    )
+    job = subprocess.Popen(
+        [sys.executable, "job.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "second").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # for the other worker to be idle, and the first value to be told
+    os.killpg(job.pid, signal.SIGINT)
+    out, _ = job.communicate(timeout=30)
+    assert out.strip() == "interrupted ['complete', 'running']"  # and no traceback of a worker
+    assert job.returncode == 0
+    assert len(Optimizer.load(tmp_path / "run").pending) == 1
+
+
+def test_fault_25_workers_leave_ctrl_c_to_their_parent():
+    result = minimize(interrupted_worker, BOX, 3, n_workers=2, **QUIET)
+    assert result.stopped == "budget"
+    assert len(result.trials) == 3

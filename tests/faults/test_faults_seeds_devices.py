@@ -1,0 +1,88 @@
+"""Seeds, processes and devices: rows 27 and 28 of the table of faults."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from modeseek import Categorical, DeviceError, DMSConfig, Float, Int, Optimizer, Space, dms
+
+CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
+PARAMETERS = {"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200), "act": Categorical(["relu", "tanh"])}
+
+
+def suggestions(names=("lr", "units", "act"), n=8, save=None):
+    opt = Optimizer(Space({name: PARAMETERS[name] for name in names}), seed=11, config=CHEAP, n_initial=4)
+    for i in range(n):
+        if save and i == 6:
+            opt.save(save)
+            opt = Optimizer.load(save)
+        trial = opt.ask()
+        opt.tell(trial, trial.params["units"] / 100 + trial.params["lr"] * (trial.params["act"] == "relu"))
+    return [tuple(sorted(trial.params.items())) for trial in opt.trials]
+
+
+def test_fault_27_another_order_of_keys():
+    assert suggestions(("act", "units", "lr")) == suggestions()
+
+
+def test_fault_27_interrupted_and_resumed(tmp_path):
+    assert suggestions(save=tmp_path / "run") == suggestions()
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_fault_27_another_process(hash_seed):
+    script = f"""
+        import sys; sys.path.insert(0, {__file__.rsplit("/", 1)[0]!r})
+        from test_faults_seeds_devices import suggestions
+        print(suggestions(("units", "act", "lr")))
+    """
+    out = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={**__import__("os").environ, "PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    assert out.strip() == str(suggestions())
+
+
+def test_fault_27_global_random_state_is_neither_read_nor_changed():
+    torch.manual_seed(1)
+    first = suggestions()
+    after = torch.rand(1).item()
+    torch.manual_seed(1)
+    assert torch.rand(1).item() == after
+    assert suggestions() == first
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_fault_28_cuda_missing_though_asked_for(monkeypatch, device):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError, match=f"device='{device}'"):
+        Optimizer(Space(PARAMETERS), device=device)
+    assert Optimizer(Space(PARAMETERS), device="auto").device.type == "cpu"
+
+
+@pytest.mark.parametrize("device", ["tpu", "mps", "meta", "", 3.5, None])
+def test_fault_28_devices_that_are_not_offered(device):
+    with pytest.raises(DeviceError, match="device="):
+        Optimizer(Space(PARAMETERS), device=device)
+
+
+def test_fault_28_out_of_gpu_memory_names_the_setting(monkeypatch):
+    opt = Optimizer(Space(PARAMETERS), seed=0, n_initial=1, config=CHEAP)
+    opt.tell(opt.ask(), 1.0)
+
+    def full(*_):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dms, "suggest", full)
+        with pytest.raises(DeviceError, match="device="):
+            opt.ask()
+    assert len(opt.trials) == 1  # nothing was asked
+    assert opt.ask().origin == "model"
