@@ -70,7 +70,8 @@ def lbfgs(
         first_move: how far the first step moves the coordinate with the largest derivative.
         max_evaluations: evaluations a line search may take.
     """
-    lower, upper = torch.as_tensor(lower).to(x), torch.as_tensor(upper).to(x)
+    lower = torch.as_tensor(lower, dtype=x.dtype, device=x.device)
+    upper = torch.as_tensor(upper, dtype=x.dtype, device=x.device)
     x = x.clamp(lower, upper)
     value, grad = objective(x)
     evaluations = 1

@@ -72,7 +72,7 @@ def test_the_learning_rate_is_held_then_falls_on_a_cosine() -> None:
     assert rates[:21] == [1e-3] * 21
     assert rates[60] == pytest.approx((1e-3 + 1e-4) / 2)
     assert rates[100] == pytest.approx(1e-4)
-    assert all(a > b for a, b in itertools.pairwise(rates))
+    assert all(a > b for a, b in itertools.pairwise(rates[20:]))
     assert Schedule(epochs=5).learning_rate(4) == 1e-3
 
 
