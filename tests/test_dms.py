@@ -135,6 +135,7 @@ def test_the_candidates_gather_where_the_label_is_high() -> None:
 def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
     rough = run(dataclasses.replace(CHEAP, polish=False))
     polished = run(CHEAP)
+    assert polished.mode.equal(rough.x_next)
     before = rough.gp.label(rough.x_next[:, None], 1.0)
     after, grad = polished.gp.label_and_grad(polished.x_next[:, None], 1.0)
     assert after > before

@@ -37,7 +37,7 @@ class DMSConfig:
 
     Args:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
-        K: steps of short-run L-BFGS; None: 5 or 25 by dimension, as in the paper's table.
+        K: steps of short-run L-BFGS.
         S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
@@ -56,7 +56,7 @@ class DMSConfig:
 
     name: str = "dms"
     m: int | None = None
-    K: int | None = None
+    K: int = 5
     S: int | None = None
     rho: float = 1.0
     refine: Refinement = "joint"
@@ -84,10 +84,17 @@ class DMSConfig:
         _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
         for name, choices in (("refine", Refinement), ("loss_weight", LossWeight), ("solver", Solver)):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
-        for name, least in (("m", 1), ("K", 0), ("S", 1)):
+        for name in ("m", "S"):
             value = getattr(self, name)
-            _require(value is None or _is_whole(value, least), name, f"None or at least {least}", value)
-        for name, least in (("epochs", 1), ("batch_size", 1), ("hidden", 1), ("steps", 1), ("hold_epochs", 0)):
+            _require(value is None or _is_whole(value, 1), name, "None or a whole number of at least 1", value)
+        for name, least in (
+            ("K", 0),
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("hidden", 1),
+            ("steps", 1),
+            ("hold_epochs", 0),
+        ):
             value = getattr(self, name)
             _require(_is_whole(value, least), name, f"a whole number of at least {least}", value)
         for name, low, high, closed in _RANGES:
@@ -105,12 +112,8 @@ class DMSConfig:
 
     def sizes(self, d: int) -> tuple[int, int, int]:
         """m, K and S for d parameters."""
-        m, K, S = _sizes_by_dimension(d)
-        return (
-            m if self.m is None else self.m,
-            K if self.K is None else self.K,
-            S if self.S is None else self.S,
-        )
+        m, _, S = _sizes_by_dimension(d)
+        return m if self.m is None else self.m, self.K, S if self.S is None else self.S
 
 
 _RANGES = (  # name, low, high, whether low itself is allowed
@@ -160,6 +163,7 @@ class Suggestion:
     """The next point of each batch element, and everything it was found from, on the unit cube."""
 
     x_next: Tensor  # b x d
+    mode: Tensor  # b x d, the dominant mode of the candidates; x_next is where `polish` led from it
     candidates: Tensor  # b x S x d, the samples of x*
     pseudo_x: Tensor  # b x m x d
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
@@ -227,12 +231,12 @@ def suggest(
     fell_back = _is_one_point(x, best, sde, config.t0) | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
     x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
     # Line 16: x_next ← MeanShift({x*_s})
-    x_next = dominant_mode(x_star, config.quantile)
+    x_next = mode = dominant_mode(x_star, config.quantile)
     if config.polish:
-        x_next = refine_inputs(gp, x_next.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
+        x_next = refine_inputs(gp, mode.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
     network = torch.where(fell_back[..., None], fresh, theta)
     clock.lap("mode")
-    return Suggestion(x_next, x_star, x, y_hat, gp, State(*gp.hyperparameters, network), fell_back, clock.seconds)
+    return Suggestion(x_next, mode, x_star, x, y_hat, gp, State(*gp.hyperparameters, network), fell_back, clock.seconds)
 
 
 def fit_surrogate(X: Tensor, Y: Tensor, state: State | None = None, pending: Tensor | None = None) -> GP:

@@ -52,7 +52,7 @@ def test_the_gradient_is_autograds_and_the_update_torchs_adamw(size: int) -> Non
     b, d, hidden = 3, 4, 64
     theta = initialize((b,), d, hidden, generator()) + 0.01
     ours, theirs = theta.clone(), theta.clone().requires_grad_(True)
-    step = _TrainingStep(ours, d, hidden, weight_decay=0.1, batch_size=64)
+    step = _TrainingStep(ours, d, hidden, weight_decay=0.1, sizes={64, size})
     adamw = torch.optim.AdamW([theirs], lr=2e-3, weight_decay=0.1)
     for seed in range(3):
         g = generator(seed)

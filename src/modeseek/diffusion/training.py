@@ -72,15 +72,15 @@ def train(
     m, d = x.shape[-2:]
     batch = x.shape[:-2]
     theta, x, y = theta.reshape(-1, theta.shape[-1]).clone(), x.reshape(-1, m, d), y.reshape(-1, m)
-    step = _TrainingStep(theta, d, hidden, schedule.weight_decay, min(schedule.batch_size, m))
+    batches = [slice(start, min(start + schedule.batch_size, m)) for start in range(0, m, schedule.batch_size)]
+    step = _TrainingStep(theta, d, hidden, schedule.weight_decay, {rows.stop - rows.start for rows in batches})
     loss = torch.zeros(len(x), device=x.device)
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         epochs = range(first, min(first + EPOCHS_PREPARED, schedule.epochs))
         inputs, noise, weight = _noisy_epochs(x, y, len(epochs), sde, t0, p_drop, loss_weight, generator)
         for epoch in epochs:
             i, lr = epoch - first, schedule.learning_rate(epoch)
-            for start in range(0, m, schedule.batch_size):
-                rows = slice(start, start + schedule.batch_size)
+            for rows in batches:
                 error = step(inputs[i, :, rows], noise[i, :, rows], weight[i, :, rows], lr)
                 if epoch == schedule.epochs - 1:
                     loss += (weight[i, :, rows] * error.square()).sum((-2, -1))
@@ -119,22 +119,23 @@ def _rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> T
 
 
 class _TrainingStep:
-    """Forward pass, backward pass and AdamW update of θ in place, in buffers that are made once."""
+    """Forward pass, backward pass and AdamW update of θ, in place, for mini-batches of given sizes."""
 
-    def __init__(self, theta: Tensor, d: int, hidden: int, weight_decay: float, batch_size: int) -> None:
+    def __init__(self, theta: Tensor, d: int, hidden: int, weight_decay: float, sizes: set[int]) -> None:
         self.theta, self.gradient = theta, torch.zeros_like(theta)
         self.net: Layers = layers(theta, d, hidden)
         self.grad: Layers = layers(self.gradient, d, hidden)
         self.first_moment, self.second_moment = torch.zeros_like(theta), torch.zeros_like(theta)
         self.count = torch.zeros((), device=theta.device)
         self.weight_decay = weight_decay
-        shape = (*theta.shape[:-1], batch_size, hidden)
-        self.buffers = [torch.empty(shape, dtype=theta.dtype, device=theta.device) for _ in range(6)]
+        shape = (*theta.shape[:-1], max(sizes), hidden)
+        buffers = [torch.empty(shape, dtype=theta.dtype, device=theta.device) for _ in range(6)]
+        self.views = {size: [buffer[:, :size] for buffer in buffers] for size in sizes}
 
     def __call__(self, inputs: Tensor, noise: Tensor, weight: Tensor, lr: float) -> Tensor:
         """One update from a mini-batch (b x B x ..., b a single dimension); returns the error ε_θ − ε."""
         net, grad, size = self.net, self.grad, inputs.shape[-2]
-        z, p, a1, a2, slope1, slope2 = (buffer[:, :size] for buffer in self.buffers)
+        z, p, a1, a2, slope1, slope2 = self.views[size]
         mish(torch.baddbmm(net.b1, inputs, net.W1, out=z), p, a1, slope1)
         mish(torch.baddbmm(net.b2, a1, net.W2, out=z), p, a2, slope2)
         error = torch.baddbmm(net.b3, a2, net.W3).sub_(noise)

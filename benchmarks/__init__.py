@@ -1,0 +1,1 @@
+"""Speed tables: modeseek beside floors and peers, in one run."""
