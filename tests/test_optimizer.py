@@ -265,3 +265,25 @@ def test_a_dict_is_no_space_and_zero_no_count():
 def test_large_seeds_are_seeds():
     assert Optimizer(BOX, seed=2**200).ask() != Optimizer(BOX, seed=2**201).ask()
     assert Optimizer(BOX, seed=np.int64(7)).ask() == Optimizer(BOX, seed=7).ask()
+
+
+def test_one_thread_beside_running_trials_and_all_of_them_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = Optimizer(Space.box([0], [1]), seed=0, config=CHEAP, n_initial=2)
+    for value in (1.0, 2.0):
+        opt.tell(opt.ask(), value)
+    seen = []
+
+    def spy(*args: object) -> object:
+        seen.append(torch.get_num_threads())
+        return true(*args)
+
+    true = dms.suggest
+    monkeypatch.setattr(dms, "suggest", spy)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        opt.ask(2)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [2, 1], "the second of a pair sees the first as running"

@@ -81,9 +81,10 @@ def train(
         for epoch in epochs:
             i, lr = epoch - first, schedule.learning_rate(epoch)
             for rows in batches:
-                error = step(inputs[i, :, rows], noise[i, :, rows], weight[i, :, rows], lr)
+                error = step(inputs[i, :, rows], noise[i, :, rows], None if weight is None else weight[i, :, rows], lr)
                 if epoch == schedule.epochs - 1:
-                    loss += (weight[i, :, rows] * error.square()).sum((-2, -1))
+                    square = error.square() if weight is None else error.square() * weight[i, :, rows]
+                    loss += square.sum((-2, -1))
     return theta.unflatten(0, batch), loss.unflatten(0, batch) / m
 
 
@@ -96,10 +97,11 @@ def _noisy_epochs(
     p_drop: float,
     loss_weight: LossWeight,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs, noise and loss weights for some epochs: epochs x b x m x (d+16), ... x d and ... x 1.
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Inputs, noise and loss weights for some epochs: epochs x b x m x (d+17), ... x d and ... x 1 (None for all one).
 
-    Each epoch and element has its own shuffle, times, noise and dropped conditions.
+    Each epoch and element has its own shuffle, times, noise and dropped conditions. The last input is a constant one,
+    which makes the first layer's bias a row of its weights.
     """
     shape = (epochs, *y.shape)
     order = _rand(shape, x, generator).argsort(-1)
@@ -110,8 +112,8 @@ def _noisy_epochs(
     noise = torch.randn(*shape, x.shape[-1], dtype=x.dtype, device=x.device, generator=generator)
     h = sde.h(t)[..., None]
     x_t = sde.alpha(t)[..., None] * x0 + h.sqrt() * noise
-    inputs = torch.cat([x_t, embed(TIME_SCALE * t), label * keep], -1)
-    return inputs, noise, torch.ones_like(h) if loss_weight == "h" else 1 / h
+    inputs = torch.cat([x_t, embed(TIME_SCALE * t), label * keep, torch.ones_like(h)], -1)
+    return inputs, noise, None if loss_weight == "h" else 1 / h
 
 
 def _rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
@@ -125,6 +127,11 @@ class _TrainingStep:
         self.theta, self.gradient = theta, torch.zeros_like(theta)
         self.net: Layers = layers(theta, d, hidden)
         self.grad: Layers = layers(self.gradient, d, hidden)
+        # Weights and bias of the first layer lie side by side in θ: as one matrix they need one product.
+        rows = self.net.W1.shape[-2] + 1
+        self.first, self.first_grad = (
+            flat[:, : rows * hidden].unflatten(-1, (rows, hidden)) for flat in (theta, self.gradient)
+        )
         self.first_moment, self.second_moment = torch.zeros_like(theta), torch.zeros_like(theta)
         self.count = torch.zeros((), device=theta.device)
         self.weight_decay = weight_decay
@@ -132,22 +139,21 @@ class _TrainingStep:
         buffers = [torch.empty(shape, dtype=theta.dtype, device=theta.device) for _ in range(6)]
         self.views = {size: [buffer[:, :size] for buffer in buffers] for size in sizes}
 
-    def __call__(self, inputs: Tensor, noise: Tensor, weight: Tensor, lr: float) -> Tensor:
+    def __call__(self, inputs: Tensor, noise: Tensor, weight: Tensor | None, lr: float) -> Tensor:
         """One update from a mini-batch (b x B x ..., b a single dimension); returns the error ε_θ − ε."""
         net, grad, size = self.net, self.grad, inputs.shape[-2]
         z, p, a1, a2, slope1, slope2 = self.views[size]
-        mish(torch.baddbmm(net.b1, inputs, net.W1, out=z), p, a1, slope1)
+        mish(torch.bmm(inputs, self.first, out=z), p, a1, slope1)
         mish(torch.baddbmm(net.b2, a1, net.W2, out=z), p, a2, slope2)
         error = torch.baddbmm(net.b3, a2, net.W3).sub_(noise)
-        d_output = torch.mul(error, weight).mul_(2 / size)
+        d_output = error * (2 / size) if weight is None else (error * weight).mul_(2 / size)
         d_z2 = torch.bmm(d_output, net.W3.mT, out=z).mul_(slope2)
         torch.bmm(a2.mT, d_output, out=grad.W3)
         torch.sum(d_output, -2, keepdim=True, out=grad.b3)
         torch.bmm(a1.mT, d_z2, out=grad.W2)
         torch.sum(d_z2, -2, keepdim=True, out=grad.b2)
         d_z1 = torch.bmm(d_z2, net.W2.mT, out=p).mul_(slope1)
-        torch.bmm(inputs.mT, d_z1, out=grad.W1)
-        torch.sum(d_z1, -2, keepdim=True, out=grad.b1)
+        torch.bmm(inputs.mT, d_z1, out=self.first_grad)
         self._adamw(lr)
         return error
 
