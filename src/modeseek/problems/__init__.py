@@ -1,0 +1,35 @@
+"""The paper's 12 synthetic and 4 real tasks by name: `get("levy-10")`. To be maximized, each with its facts."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from modeseek.errors import ConfigError
+from modeseek.problems import protein, real, synthetic
+from modeseek.problems.problem import Problem
+
+__all__ = ["Problem", "get", "names"]
+
+_PROBLEMS = {problem.name: problem for problem in (*synthetic.PROBLEMS, *real.PROBLEMS, protein.PROBLEM)}
+
+
+def names() -> list[str]:
+    """The names of all problems, in the paper's order."""
+    return list(_PROBLEMS)
+
+
+def get(name: str) -> Problem:
+    """The problem of this name; ConfigError with the nearest and all known names when there is none."""
+    given: Any = name  # checked, whatever the annotation says
+    if not isinstance(given, str) or given not in _PROBLEMS:
+        near = _nearest(str(given))
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ConfigError(f"there is no problem {given!r}; {hint}known are {', '.join(_PROBLEMS)}")
+    return _PROBLEMS[given]
+
+
+def _nearest(name: str) -> list[str]:
+    wanted = name.lower().replace("_", "-").replace(" ", "-")
+    within = [known for known in _PROBLEMS if wanted and wanted in known]
+    return within[:3] or get_close_matches(wanted, _PROBLEMS, n=3)

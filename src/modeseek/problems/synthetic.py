@@ -1,0 +1,122 @@
+"""The paper's twelve synthetic tasks (App. B.1): BoTorch's test functions, negated, on the paper's boxes.
+
+Two formulas are printed in the paper with slips, and are the standard ones here: Ackley's signs, and the factor
+1 + sin²(2πw_d) in the last term of Levy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from botorch.test_functions.synthetic import (
+    Ackley,
+    Griewank,
+    Levy,
+    Michalewicz,
+    Rastrigin,
+    Rosenbrock,
+    Shekel,
+    StyblinskiTang,
+    SyntheticTestFunction,
+)
+from torch import Tensor
+
+from modeseek.parameters import Array
+from modeseek.problems.problem import Problem
+from modeseek.space import Space
+
+NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class Negated:
+    """−f of a BoTorch test function f on the box [low, high]^d; pickles as these four fields."""
+
+    kind: type[SyntheticTestFunction]
+    d: int
+    low: float
+    high: float
+
+    def __call__(self, x: Array) -> float:
+        """At one point of the box. x: d."""
+        return float(self._at(torch.from_numpy(x)))
+
+    def values(self, U: Tensor) -> Tensor:
+        """At points of the unit cube, in float64 on their device. U: ... x d -> ..."""
+        # Rounding may leave the box by one bit, which BoTorch refuses.
+        return self._at((self.low + (self.high - self.low) * U.double()).clamp(self.low, self.high))
+
+    def _at(self, X: Tensor) -> Tensor:
+        value: Tensor = _function(self, X.device)(X)
+        return value
+
+
+@lru_cache(maxsize=64)
+def _function(negated: Negated, device: torch.device) -> SyntheticTestFunction:
+    settings: dict[str, Any] = {"negate": True, "bounds": [(negated.low, negated.high)] * negated.d}
+    if negated.kind is not Shekel:  # whose dimension is fixed
+        settings["dim"] = negated.d
+    return negated.kind(**settings).double().to(device)
+
+
+def _problem(
+    function: str,
+    kind: type[SyntheticTestFunction],
+    box: tuple[float, float],
+    optimizer: Sequence[float],
+    optimum: float = 0.0,
+) -> Problem:
+    d = len(optimizer)
+    f = Negated(kind, d, *box)
+    return Problem(
+        name=f"{function.lower()}-{d}",
+        title=f"{function}-{d}",
+        space=Space.box([f.low] * d, [f.high] * d),
+        f=f,
+        values=f.values,
+        noise=NOISE,
+        optimum=optimum,
+        true_optimum=optimum,
+        optimizers=(tuple(optimizer),),
+        n_initial=10 * d,
+        budget=10 * d + 20 if d <= 10 else 10 * d,
+        replications=30 if d <= 10 else 10,
+    )
+
+
+# Roots of the derivatives, found with 40 digits.
+_STYBLINSKI_TANG = -2.903534027771177
+_SHEKEL = (4.000746868270634, 3.9995094800857736, 4.000746868270634, 3.9995094800857736)
+_MICHALEWICZ = (
+    2.2029055201726093,
+    1.5707963267948966,
+    1.2849915705529245,
+    1.9230584698663629,
+    1.7204697725658413,
+    1.5707963267948966,
+    1.454413971362379,
+    1.7560865209450263,
+    1.6557174168210291,
+    1.5707963267948966,
+)
+
+
+PROBLEMS = (
+    _problem("Styblinski-Tang", StyblinskiTang, (-5.0, 5.0), [_STYBLINSKI_TANG] * 2, 2 * 39.166165703771415),
+    _problem("Griewank", Griewank, (-600.0, 600.0), [0.0] * 3),
+    _problem("Shekel", Shekel, (0.0, 10.0), _SHEKEL, 10.536443153483528),
+    _problem("Rastrigin", Rastrigin, (-5.12, 5.12), [0.0] * 5),
+    _problem("Rosenbrock", Rosenbrock, (-2.048, 2.048), [1.0] * 7),
+    _problem("Ackley", Ackley, (-32.768, 32.768), [0.0] * 8),
+    _problem("Levy", Levy, (-10.0, 10.0), [1.0] * 10),
+    _problem("Michalewicz", Michalewicz, (0.0, math.pi), _MICHALEWICZ, 9.660151715641341),
+    _problem("Ackley", Ackley, (-32.768, 32.768), [0.0] * 20),
+    _problem("Levy", Levy, (-10.0, 10.0), [1.0] * 20),
+    _problem("Ackley", Ackley, (-32.768, 32.768), [0.0] * 50),
+    _problem("Levy", Levy, (-10.0, 10.0), [1.0] * 50),
+)
