@@ -83,6 +83,7 @@ def test_configurations_are_values() -> None:
         {"t0": 1.0},
         {"quantile": 0.0},
         {"refine": "both"},
+        {"train_on": "nothing"},
         {"solver": "euler"},
         {"loss_weight": "two"},
         {"rho": "1"},
@@ -171,6 +172,13 @@ def test_the_network_of_the_last_iteration_is_where_training_starts() -> None:
     assert 0 < drift < 0.2
     cold = run(one_epoch, n=30)
     assert (cold.state.network - first.state.network).norm() > 2 * drift * first.state.network.norm()
+
+
+def test_the_ablation_without_pseudo_labels_trains_on_the_observations() -> None:
+    X, Y = hill(20, 2)
+    out = suggest(X, Y, dataclasses.replace(CHEAP, train_on="observed"), generator())
+    assert out.pseudo_x.equal(X)
+    assert out.pseudo_y.argmax() == Y.argmax()
 
 
 def test_a_pending_point_lowers_the_label_around_it() -> None:

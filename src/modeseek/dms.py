@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, fields
-from typing import NamedTuple, Self, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
 from modeseek.surrogate import GP, Hyperparameters, fit, standardize
 
 POLISH_STEPS = 50
+Data = Literal["pseudo", "observed"]
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
 
@@ -39,6 +40,7 @@ class DMSConfig:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
         K: steps of short-run L-BFGS.
         S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
+        train_on: "pseudo", or "observed" for the ablation that trains on the observations alone.
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
         polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
@@ -58,6 +60,7 @@ class DMSConfig:
     m: int | None = None
     K: int = 5
     S: int | None = None
+    train_on: Data = "pseudo"
     rho: float = 1.0
     refine: Refinement = "joint"
     polish: bool = True
@@ -82,7 +85,12 @@ class DMSConfig:
         """Refuse what makes no sense, by name."""
         _require(isinstance(self.name, str), "name", "a string", self.name)
         _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
-        for name, choices in (("refine", Refinement), ("loss_weight", LossWeight), ("solver", Solver)):
+        for name, choices in (
+            ("train_on", Data),
+            ("refine", Refinement),
+            ("loss_weight", LossWeight),
+            ("solver", Solver),
+        ):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
         for name in ("m", "S"):
             value = getattr(self, name)
@@ -200,7 +208,10 @@ def suggest(
     clock.lap("fit")
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
-    x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)
+    if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. C.1)
+        x, y_hat = gp.X, gp.y
+    else:
+        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)
     clock.lap("pseudo")
 
     # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
