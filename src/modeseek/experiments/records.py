@@ -1,0 +1,114 @@
+"""Records of replications: JSON lines, appended, one file a task and method, safe against a kill at any moment.
+
+    results/<task>/<method>.jsonl
+
+A line is written whole or, if the process dies in the middle, left without its end; readers pass over such a line and
+the next writer starts on a new one. Nothing is ever changed in place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from filelock import FileLock
+
+from modeseek.errors import ModeseekWarning
+
+DIGITS = 7  # significant ones of each stored outcome: far below the noise, and files stay small
+
+
+class TornRecord(ModeseekWarning):
+    """A line of a results file is not a whole record; its replication counts as missing."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One replication of a method on a task, complete or failed."""
+
+    task: str
+    method: str
+    replication: int
+    status: Literal["complete", "failed"]
+    version: str  # of modeseek
+    config: dict[str, Any] | None  # of DMS; None for other methods
+    seed: int
+    device: str
+    batch: int  # replications that shared the seconds below: 1 unless run as a batch
+    n_initial: int
+    observed: list[float]  # outcomes as the method saw them, larger is better, initial design first
+    values: list[float]  # the same without noise
+    iterations: list[float]  # seconds of each suggestion
+    stages: dict[str, float]  # seconds by stage, over all suggestions
+    error: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells this record's replication apart from others: same key, same work."""
+        return work_key(self.task, self.method, self.replication, self.config)
+
+
+def work_key(task: str, method: str, replication: int, config: dict[str, Any] | None) -> str:
+    """The identity of a replication: a changed configuration is other work."""
+    return json.dumps([task, method, replication, config], sort_keys=True)
+
+
+class Store:
+    """The records under one folder."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def append(self, record: Record) -> None:
+        """Add a record and see it onto the disk."""
+        path = self.folder / record.task / f"{record.method}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(_rounded(asdict(record)), allow_nan=False).encode() + b"\n"
+        with FileLock(f"{path}.lock"), open(path, "ab") as file:
+            if file.tell() > 0 and not _ends_with_newline(path):
+                line = b"\n" + line  # a writer died in the middle of its line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def __iter__(self) -> Iterator[Record]:
+        """All whole records, by file and in the order they were written; of equal keys the last one."""
+        for path in sorted(self.folder.glob("*/*.jsonl")):
+            latest: dict[str, Record] = {}
+            for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+                record = _parse(line)
+                if record is not None:
+                    latest[record.key] = record
+                elif line:
+                    warnings.warn(f"{path}, line {number}: not a whole record, passed over", TornRecord, stacklevel=2)
+            yield from latest.values()
+
+
+def _ends_with_newline(path: Path) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key == "config" else _rounded(item) for key, item in value.items()}
+    return value
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        data = json.loads(line)
+        names = {field.name for field in fields(Record)}
+        return Record(**{name: item for name, item in data.items() if name in names})
+    except (ValueError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,163 @@
+"""Campaigns: same conditions for all, only what is missing, the engines, failures, kill and resume."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modeseek import baselines, problems
+from modeseek.cli import main
+from modeseek.dms import DMSConfig
+from modeseek.errors import ConfigError
+from modeseek.experiments import campaign
+from modeseek.experiments.campaign import Work, initial_design, run_campaign, run_replication
+from modeseek.experiments.records import Record, Store
+
+TASK = "styblinski-tang-2"
+CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
+
+
+def outcome(record: Record) -> tuple[object, ...]:
+    """What of a record must not depend on when, where or how it was run."""
+    return record.task, record.method, record.replication, record.status, record.observed, record.values, record.seed
+
+
+def test_every_method_gets_the_same_start_and_the_same_noise() -> None:
+    sobol, ucb = (run_replication(Work(TASK, method, 4)) for method in ("sobol", "ucb"))
+    n = problems.get(TASK).n_initial
+    assert sobol.status == ucb.status == "complete"
+    assert len(sobol.observed) == n + problems.get(TASK).budget
+    assert sobol.observed[:n] == ucb.observed[:n]
+    noise = [np.array(r.observed) - np.array(r.values) for r in (sobol, ucb)]
+    np.testing.assert_allclose(noise[0], noise[1], atol=1e-9)
+    assert 0.05 < noise[0].std() < 0.2
+    assert sobol.values[n:] != ucb.values[n:]
+
+
+def test_replications_and_tasks_differ() -> None:
+    designs = [initial_design(problems.get(task), rep) for task, rep in ((TASK, 0), (TASK, 1), ("griewank-3", 0))]
+    assert not np.array_equal(designs[0], designs[1])
+    assert not np.array_equal(designs[0][:, 0], designs[2][: len(designs[0]), 0])
+
+
+def test_a_second_call_runs_only_what_is_missing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first = run_campaign([TASK], ["sobol"], store, reps=2, progress=False)
+    assert [r.replication for r in first] == [0, 1]
+    assert run_campaign([TASK], ["sobol"], store, reps=2, progress=False) == []
+    more = run_campaign([TASK], ["sobol"], store, reps=4, progress=False)
+    assert [r.replication for r in more] == [2, 3]
+    assert len(list(store)) == 4
+
+
+def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path) -> None:
+    one = run_campaign([TASK], ["sobol"], Store(tmp_path / "1"), reps=3, progress=False)
+    two = run_campaign([TASK], ["sobol"], Store(tmp_path / "2"), reps=3, workers=2, progress=False)
+    assert [outcome(r) for r in one] == sorted((outcome(r) for r in two), key=lambda row: str(row[2]))
+
+
+def test_a_batch_starts_from_the_same_data_and_gives_the_same_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
+    local = run_campaign([TASK], ["dms"], Store(tmp_path / "1"), reps=3, progress=False)
+    batch = run_campaign([TASK], ["dms"], Store(tmp_path / "2"), reps=3, engine="batch", progress=False)
+    n = problems.get(TASK).n_initial
+    for a, b in zip(local, batch, strict=True):
+        assert (a.status, b.status) == ("complete", "complete"), (a.error, b.error)
+        assert a.observed[:n] == b.observed[:n]
+        assert len(a.observed) == len(b.observed)
+        assert a.key == b.key
+        assert set(a.stages) == set(b.stages) == {"fit", "pseudo", "train", "sample", "mode"}
+        assert (a.batch, b.batch) == (1, 3)
+        assert len(a.iterations) == len(b.iterations) == problems.get(TASK).budget
+
+
+def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    local = run_campaign([TASK], ["sobol"], Store(tmp_path / "1"), reps=3, progress=False)
+    remote = run_campaign([TASK], ["sobol"], Store(tmp_path / "2"), reps=3, engine="ray", workers=2, progress=False)
+    assert sorted(map(outcome, remote), key=str) == sorted(map(outcome, local), key=str)
+
+
+def test_a_method_can_change_settings_of_dms() -> None:
+    work = Work(TASK, "dms-paper[rho=2;K=0;refine=joint]", 0)
+    assert work.config is not None
+    assert (work.config.rho, work.config.K, work.config.refine, work.config.m) == (2, 0, "joint", 500)
+    assert work.key != Work(TASK, "dms-paper", 0).key
+    for bad in ("ucb[rho=2]", "dms[nonsense=1]", "dms[rho", "dms[rho]", "dms[rho=-1]"):
+        with pytest.raises(ConfigError):
+            _ = Work(TASK, bad, 0).config
+
+
+def test_a_batch_is_for_dms_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="sobol"):
+        run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, engine="batch", progress=False)
+
+
+def test_a_failed_replication_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = campaign.observe
+
+    def broken(problem: object, u: object, replication: int, number: int) -> tuple[float, float]:
+        if replication == 1 and number == 30:
+            raise RuntimeError("the cluster is on fire")
+        return true(problem, u, replication, number)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(campaign, "observe", broken)
+    store = Store(tmp_path)
+    records = run_campaign([TASK], ["sobol"], store, reps=3, progress=False)
+    assert [r.status for r in records] == ["complete", "failed", "complete"]
+    assert "on fire" in str(records[1].error)
+    assert len(records[1].observed) == 30
+    monkeypatch.undo()
+    assert run_campaign([TASK], ["sobol"], store, reps=3, progress=False) == []
+    again = run_campaign([TASK], ["sobol"], store, reps=3, retry_failed=True, progress=False)
+    assert [(r.replication, r.status) for r in again] == [(1, "complete")]
+    assert {r.status for r in store} == {"complete"}
+
+
+def test_results_of_another_configuration_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
+    run_campaign([TASK], ["dms"], Store(tmp_path), reps=1, engine="batch", progress=False)
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match="another configuration"):
+        run_campaign([TASK], ["dms"], Store(tmp_path), reps=2, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "near"), [("levy10", "ei", "levy-10"), ("levy-10", "logie", "logei"), ("levy-10", "zzz", "ucb")]
+)
+def test_unknown_names_get_the_known_ones(
+    task: str, method: str, near: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "run", "--task", task, "--method", method, "--out", str(tmp_path)]) == 1
+    assert near in capsys.readouterr().err
+
+
+def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
+    bo = ["pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"]
+    assert set(baselines.names()) == {"sobol", *bo, "tpe", "gpsampler", "cmaes", "dms-paper", "dms"}
+
+
+def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path) -> None:
+    arguments = ["bench", "run", "--task", TASK, "--method", "sobol,ucb", "--reps", "3", "--out"]
+    command = [sys.executable, "-c", "import sys; from modeseek.cli import main; sys.exit(main())", *arguments]
+    killed = subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(Store(tmp_path / "killed"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    there = len(list(Store(tmp_path / "killed")))
+    assert 4 <= there < 6
+    assert main([*arguments, str(tmp_path / "killed")]) == 0
+    assert main([*arguments, str(tmp_path / "whole")]) == 0
+    one, other = ([outcome(r) for r in Store(tmp_path / name)] for name in ("killed", "whole"))
+    assert sorted(one, key=str) == sorted(other, key=str)
