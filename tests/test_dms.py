@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek.dms import DMSConfig, State, Suggestion, fit_surrogate, suggest
+from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError
 
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
@@ -120,6 +120,20 @@ def test_a_suggestion_and_all_it_was_found_from(refine: str, solver: str) -> Non
     assert not out.fell_back.any()
 
 
+@pytest.mark.parametrize("batch", [(), (1,), (2, 3)])
+def test_any_number_of_leading_batch_dimensions(batch: tuple[int, ...]) -> None:
+    X = torch.rand(*batch, 12, 2, dtype=torch.float64, generator=generator())
+    out = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), pending=X[..., :1, :])
+    again = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), out.state)
+    for shape, tensor in (
+        ((2,), again.x_next),
+        ((48, 2), again.candidates),
+        ((96,), again.pseudo_y),
+        ((), again.fell_back),
+    ):
+        assert tensor.shape == (*batch, *shape)
+
+
 def test_the_same_generator_gives_the_same_suggestion_and_another_another() -> None:
     unpolished = dataclasses.replace(CHEAP, polish=False)
     assert run(unpolished).x_next.equal(run(unpolished).x_next)
@@ -199,63 +213,6 @@ def test_fault_06_the_scale_of_outcomes_does_not_matter(scale: float) -> None:
     torch.testing.assert_close(
         suggest(X, Y * scale, CHEAP, generator()).x_next, suggest(X, Y, CHEAP, generator()).x_next, atol=1e-3, rtol=0
     )
-
-
-def test_fault_18_one_point_as_pseudo_set_is_the_answer() -> None:
-    X, Y = hill(60, 2)
-    config = dataclasses.replace(CHEAP, refine="point", K=200, polish=False)
-    out = suggest(X, Y, config, generator())
-    assert out.fell_back.all()
-    best = out.pseudo_x[0, out.pseudo_y[0].argmax()]
-    torch.testing.assert_close(out.x_next[0], best)
-    assert out.state.network.isfinite().all()
-
-
-def test_fault_18_a_network_gone_to_nan_is_replaced_in_its_element_alone() -> None:
-    X, Y = hill(20, 2, b=2)
-    config = dataclasses.replace(CHEAP, K=0)
-    good = suggest(X, Y, config, generator()).state
-    network = good.network.clone()
-    network[1] = torch.nan
-    out = suggest(X, Y, config, generator(), state=State(good.lengthscale, good.noise, network))
-    assert out.fell_back.tolist() == [False, True]
-    assert out.x_next.isfinite().all()
-    assert out.candidates.isfinite().all()
-    assert out.state.network.isfinite().all()
-    again = suggest(X, Y, config, generator(1), state=out.state)
-    assert not again.fell_back.any()
-
-
-def test_fault_16_a_fit_that_fails_keeps_the_prior_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from modeseek import surrogate
-
-    true = surrogate.log_posterior
-
-    def broken(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = true(X, y, theta)
-        value[..., 0] = torch.nan  # the first element only
-        return value, grad
-
-    monkeypatch.setattr(surrogate, "log_posterior", broken)
-    X, Y = hill(15, 2, b=2)
-    gp = fit_surrogate(X, Y)
-    assert gp.fit_failed is not None
-    assert gp.fit_failed.tolist() == [True, False]
-    prior_mode = torch.tensor(2.0).sqrt() + 0.5 * torch.tensor(2.0).log() - 3
-    torch.testing.assert_close(gp.hyperparameters.lengthscale[0].log(), prior_mode.double().expand(2))
-    assert suggest(X, Y, CHEAP, generator()).x_next.isfinite().all()
-
-
-def test_fault_16_a_covariance_that_is_not_positive_definite_gets_jitter() -> None:
-    from modeseek.surrogate import Hyperparameters, _posterior_of
-
-    X = torch.full((1, 30, 2), 0.5, dtype=torch.float64)
-    y = torch.randn(1, 30, dtype=torch.float64, generator=generator())
-    no_noise = Hyperparameters(torch.ones(1, 2, dtype=torch.float64), torch.full((1,), -1e-9, dtype=torch.float64))
-    gp = _posterior_of(X, y, no_noise)
-    mu, sigma = gp.posterior(X)
-    assert mu.isfinite().all()
-    assert sigma.isfinite().all()
 
 
 @pytest.mark.gpu

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from modeseek import (
+    AllTrialsFailed,
     Categorical,
     ConfigError,
     DMSConfig,
@@ -195,3 +196,59 @@ def test_the_loop_asks_what_the_optimizer_would():
     for trial in result.trials:
         assert opt.ask().unit == trial.unit
         opt.tell(trial.number, trial.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("catch", [3]),
+        ("catch", "ValueError"),
+        ("catch", KeyboardInterrupt),
+        ("callbacks", print),
+        ("callbacks", [3]),
+        ("timeout", "5"),
+        ("timeout", -1),
+        ("checkpoint", 5),
+        ("checkpoint", ""),
+    ],
+)
+def test_settings_without_meaning_are_refused_before_any_evaluation(setting, value):
+    def never(x):
+        raise AssertionError("evaluated")
+
+    with pytest.raises(ConfigError, match=setting):
+        minimize(never, Space.box([0], [1]), 3, progress=False, **{setting: value})
+
+
+def test_catch_takes_a_list():
+    def fails(x):
+        raise ValueError("no")
+
+    with pytest.raises(AllTrialsFailed):
+        minimize(fails, Space.box([0], [1]), 3, catch=[ValueError], progress=False)
+
+
+def test_what_a_sibling_has_finished_is_told_when_a_callback_raises(tmp_path):
+    barrier = threading.Barrier(2)
+
+    def together(x):
+        barrier.wait(timeout=30)
+        return 1.0
+
+    def bad(opt, trial):
+        time.sleep(0.5)  # until the sibling has finished too
+        raise RuntimeError("callback")
+
+    path = tmp_path / "run"
+    with pytest.raises(RuntimeError, match="callback"):
+        minimize(
+            together,
+            Space.box([0], [1]),
+            2,
+            n_workers=2,
+            executor="thread",
+            callbacks=[bad],
+            checkpoint=path,
+            progress=False,
+        )
+    assert [trial.state.value for trial in Optimizer.load(path).trials] == ["complete", "complete"]

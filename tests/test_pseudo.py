@@ -58,7 +58,7 @@ def test_refinement_stays_in_the_cube_and_raises_labels(refine: str, rho: float)
     assert not x.equal(start)
 
 
-def test_a_long_run_from_a_point_ends_where_scipys_does() -> None:
+def test_a_long_run_ends_where_scipy_finds_nothing_better() -> None:
     gp = some_gp(d=2)
     x0 = sobol(20, 2, generator(5))[None]
     ends = refine_inputs(gp, x0, K=200, rho=1.0)
@@ -68,11 +68,8 @@ def test_a_long_run_from_a_point_ends_where_scipys_does() -> None:
             value, grad = gp.label_and_grad(torch.from_numpy(x)[None, None], 1.0)
             return -float(value), -grad[0, 0].numpy()
 
-        theirs = minimize(one, x0[0, i].numpy(), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * 2)
-        # Two local searches may fall into different basins; ours must end in a local optimum as SciPy sees it.
         again = minimize(one, ends[0, i].numpy(), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * 2)
         assert -float(gp.label(ends[:, i : i + 1], 1.0)) <= again.fun + 1e-6
-        assert theirs.success
 
 
 def test_joint_refinement_keeps_points_further_apart_on_a_single_hill() -> None:
@@ -99,6 +96,7 @@ def test_a_batch_refines_each_element_as_it_would_alone(refine: str) -> None:
             mean=gp.mean[i : i + 1],
             alpha=gp.alpha[i : i + 1],
             inverse=gp.inverse[i : i + 1],
+            fit_failed=gp.fit_failed[i : i + 1],
         )
         expected = refine_inputs(alone, x0[i : i + 1], K=5, rho=1.0, refine=refine)
         torch.testing.assert_close(together[i : i + 1], expected, atol=1e-6, rtol=1e-6)

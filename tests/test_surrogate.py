@@ -9,6 +9,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from modeseek.dms import DMSConfig
 from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior, standardize
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
@@ -83,7 +84,7 @@ def test_log_posterior_is_botorchs_objective_and_its_gradient_is_exact(n: int, d
     torch.testing.assert_close(grad[0], (up - down) / (2 * eps), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("n", "d"), [(2, 3), (10, 1), (20, 2), (50, 5), (100, 10), (80, 30)])
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (10, 1), (20, 2), (50, 5), (100, 10), (80, 30), (300, 6)])
 @pytest.mark.parametrize("seed", range(3))
 def test_map_fit_reaches_botorchs_objective(n: int, d: int, seed: int) -> None:
     X, y = data(n, d, seed)
@@ -146,10 +147,28 @@ def test_standardize_of_constant_and_single_outcomes_is_zero() -> None:
     assert standardize(torch.tensor([[1e300]], dtype=torch.float64)).item() == 0
 
 
-def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others() -> None:
-    Y = torch.linspace(0, 1, 20, dtype=torch.float64)[None]
-    y = standardize(torch.cat([Y, torch.tensor([[-1e300]], dtype=torch.float64)], -1))
-    torch.testing.assert_close(y, standardize(torch.cat([Y, Y[:, :1]], -1)))
+@pytest.mark.parametrize(
+    "others", [torch.linspace(0, 1, 20), torch.tensor([0.0, 1, 2]), torch.tensor([0.0] * 6 + [0.5, 1])]
+)
+@pytest.mark.parametrize("bad", [-1e300, -1e6])
+def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others(others: Tensor, bad: float) -> None:
+    Y = others.double()[None]
+    worst = Y.amin(-1, keepdim=True)
+    y = standardize(torch.cat([Y, torch.tensor([[bad]], dtype=torch.float64)], -1), outlier=60.0)
+    torch.testing.assert_close(y, standardize(torch.cat([Y, worst], -1)))
+
+
+def test_the_papers_limit_leaves_a_converged_run_as_botorch_has_it_and_the_defaults_does_not() -> None:
+    from botorch.models.transforms.outcome import Standardize
+
+    start = -torch.linspace(0.5, 3, 20, dtype=torch.float64)
+    converged = -1e-4 * torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    Y = torch.cat([start, converged])[None]
+    theirs, _ = Standardize(m=1)(Y[0, :, None])
+    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
+    assert standardize(Y, DMSConfig.paper(4).outlier).equal(standardize(Y))
+    ours = standardize(Y, DMSConfig().outlier)[0]
+    assert ours[20:].std() > 0.1, "what is left to be told apart stays apart"
 
 
 def test_standardize_keeps_a_very_good_outcome_the_best_and_the_others_apart() -> None:

@@ -60,7 +60,8 @@ def demo(budget: int, seed: int, out: Path) -> Result:
     result = minimize(
         lambda x: float(f(x)) + NOISE * rng.standard_normal(), space, budget, seed=seed, callbacks=[remember]
     )
-    assert result.best is not None
+    if result.best is None or len(moments) < EARLY:
+        raise ModeseekError("interrupted before there was something to draw")
     optimum = float(F.optimal_value)
     print(result)
     print(f"regret of the best point, without noise: {float(f(result.best.params)) - optimum:.4g}")

@@ -25,7 +25,7 @@ from modeseek.diffusion.training import LossWeight, Schedule, train
 from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
 from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
-from modeseek.surrogate import GP, Hyperparameters, fit, standardize
+from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, fit, standardize
 
 POLISH_STEPS = 50
 Data = Literal["pseudo", "observed"]
@@ -52,6 +52,7 @@ class DMSConfig:
         loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
+        outlier: median deviations under the median from which an outcome counts as the worst of the rest.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -79,6 +80,7 @@ class DMSConfig:
     t0: float = 1e-3
     solver: Solver = "ode"
     steps: int = 50
+    outlier: float = 60.0
     quantile: float = 0.3
 
     def __post_init__(self) -> None:
@@ -116,7 +118,7 @@ class DMSConfig:
     def paper(cls, d: int) -> Self:
         """The paper's settings for d parameters (its Table 2 and App. B.4)."""
         m, K, S = _sizes_by_dimension(d)
-        return cls(name="dms-paper", m=m, K=K, S=S, refine="point", polish=False, w=2.0)
+        return cls(name="dms-paper", m=m, K=K, S=S, refine="point", polish=False, w=2.0, outlier=NO_OUTLIER)
 
     def sizes(self, d: int) -> tuple[int, int, int]:
         """m, K and S for d parameters."""
@@ -135,6 +137,7 @@ _RANGES = (  # name, low, high, whether low itself is allowed
     ("beta_max", 0, math.inf, False),
     ("t0", 0, 1, False),
     ("quantile", 0, 1, False),
+    ("outlier", 1, math.inf, True),
 )
 
 
@@ -204,7 +207,7 @@ def suggest(
     clock = _Clock(X.device)
 
     # Line 4: μ, σ ← FitGP(D)
-    gp = fit_surrogate(X, Y, state, pending)
+    gp = fit_surrogate(X, Y, config, state, pending)
     clock.lap("fit")
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
@@ -250,10 +253,12 @@ def suggest(
     return Suggestion(x_next, mode, x_star, x, y_hat, gp, State(*gp.hyperparameters, network), fell_back, clock.seconds)
 
 
-def fit_surrogate(X: Tensor, Y: Tensor, state: State | None = None, pending: Tensor | None = None) -> GP:
+def fit_surrogate(
+    X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, pending: Tensor | None = None
+) -> GP:
     """The GP on the standardized outcomes; pending inputs enter at their posterior mean."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    gp = fit(X, standardize(Y), warm)
+    gp = fit(X, standardize(Y, config.outlier), warm)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 

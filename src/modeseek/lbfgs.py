@@ -96,7 +96,7 @@ def lbfgs(
         sy, yy = (s * y).sum(-1), (y * y).sum(-1)
         curved = step.found & (sy > 1e-10 * yy) & (yy > 0)
         inverse_sy = torch.where(curved, 1 / sy, 0.0)
-        pairs = [*pairs[-(memory - 1) :], (s, y, inverse_sy)]
+        pairs = [*pairs, (s, y, inverse_sy)][-memory:]
         gamma = torch.where(curved, sy / yy, gamma)
         stuck = ~step.found & ~done
         if bool(stuck.any()):  # forget a row's curvature before giving it up

@@ -106,7 +106,7 @@ class Optimizer:
             return None
         X, Y = self._data()
         with self._computing():
-            mu, _ = dms.fit_surrogate(X, Y, self._state).posterior(X)
+            mu, _ = dms.fit_surrogate(X, Y, self.config, self._state).posterior(X)
         return done[int(torch.nan_to_num(mu[0], nan=-torch.inf).argmax())]
 
     @overload
@@ -138,6 +138,8 @@ class Optimizer:
         is none, `error` why. TrialError when the trial is unknown, of another optimizer, or told already.
         """
         own = self._trials.running(trial)
+        if not failed and error is not None:
+            raise ConfigError("tell a value, or failed=True with an error")
         if failed:
             if value is not None:
                 raise ConfigError("tell a value or failed=True, not both")
@@ -293,8 +295,8 @@ class Optimizer:
         finally:
             torch.set_num_threads(threads)
 
-    def _warn_once(self, category: type[ModeseekWarning], flags: torch.Tensor | None, message: str) -> None:
-        if flags is None or category in self._warned or not bool(flags.any()):
+    def _warn_once(self, category: type[ModeseekWarning], flags: torch.Tensor, message: str) -> None:
+        if category in self._warned or not bool(flags.any()):
             return
         self._warned.add(category)
         warnings.warn(f"{message}; {category.__doc__} This is said once.", category, stacklevel=4)

@@ -255,13 +255,15 @@ class Categorical:
         choices = tuple(_plain(choice) for choice in self.choices)
         if not choices:
             raise SpaceError("choices must not be empty")
-        for i, choice in enumerate(choices):
+        seen = set()
+        for choice in choices:
             if choice is not None and not isinstance(choice, bool | int | float | str):
                 raise SpaceError(f"a choice must be None, a bool, a number or a string, not {choice!r}; use its name")
             if isinstance(choice, float) and not math.isfinite(choice):
                 raise SpaceError(f"a choice must not be {choice!r}; use a string for it")
-            if choice in choices[:i]:
+            if choice in seen:
                 raise SpaceError(f"choice {choice!r} is there twice; choices must differ (1, 1.0 and True are equal)")
+            seen.add(choice)
         object.__setattr__(self, "choices", choices)
 
     @property

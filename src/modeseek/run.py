@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from typing import Any, Literal, TypeAlias
 
@@ -107,17 +107,20 @@ class _Run:
         budget: int,
         settings: dict[str, Any],
         callbacks: Sequence[Callback],
-        timeout: float | None,
+        timeout: Any,
         catch: Catch,
-        checkpoint: checkpoints.StrPath | None,
+        checkpoint: Any,
         max_failures: int,
     ) -> None:
         if not callable(f):
             raise ConfigError(f"the objective must be callable, not {f!r}")
-        if timeout is not None and not timeout >= 0:
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
             raise ConfigError(f"timeout must be at least 0 seconds, not {timeout!r}")
+        if checkpoint is not None and (not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint)):
+            raise ConfigError(f"checkpoint must be a path, not {checkpoint!r}")
         self.began = time.monotonic()
-        self.f, self.callbacks, self.timeout, self.catch = f, tuple(callbacks), timeout, catch
+        self.f, self.timeout = f, timeout
+        self.callbacks, self.catch = _callbacks(callbacks), _exception_types(catch)
         self.budget = whole_number("budget", budget, 1)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
@@ -167,7 +170,8 @@ class _Run:
                     return
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in sorted(done, key=lambda future: running[future].number):
-                    self._finish(running.pop(future), future.result(), bar)
+                    outcome = future.result()
+                    self._finish(running.pop(future), outcome, bar)
                 if self.error is not None:
                     raise self.error
                 self._check_failures(self.max_failures)
@@ -178,8 +182,15 @@ class _Run:
             )
             raise
         finally:
-            for future in running:
-                future.cancel()
+            self._rescue(running)
+
+    def _rescue(self, running: dict[Future[Outcome], Trial]) -> None:
+        """On the way out with an error: what others have finished by then is told, the rest is called off."""
+        finished = [future for future in running if not future.cancel() and future.done() and not future.exception()]
+        for future in finished:
+            self._tell(running[future], future.result())
+        if finished:
+            self._save()
 
     def _next(self, running: int) -> Trial | None:
         """The next trial to evaluate; None, and why in `stopped`, when there is none."""
@@ -199,12 +210,14 @@ class _Run:
         self._save()
         return trial
 
+    def _tell(self, trial: Trial, outcome: Outcome) -> Trial:
+        if outcome.error is None:
+            return self.optimizer.tell(trial, outcome.value)
+        return self.optimizer.tell(trial, failed=True, error=outcome.error)
+
     def _finish(self, trial: Trial, outcome: Outcome, bar: Any) -> None:
         opt = self.optimizer
-        if outcome.error is None:
-            told = opt.tell(trial, outcome.value)
-        else:
-            told = opt.tell(trial, failed=True, error=outcome.error)
+        told = self._tell(trial, outcome)
         self._save()
         if opt.best is not None:
             bar.set_postfix_str(f"best={opt.best.value:.6g}", refresh=False)
@@ -234,6 +247,19 @@ class _Run:
     def _save(self) -> None:
         if self.checkpoint is not None:
             self.optimizer.save(self.checkpoint)
+
+
+def _callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    if not isinstance(callbacks, Iterable) or not all(map(callable, callbacks := tuple(callbacks))):
+        raise ConfigError(f"callbacks must be a list of functions, not {callbacks!r}")
+    return tuple(callbacks)
+
+
+def _exception_types(catch: Any) -> tuple[type[Exception], ...]:
+    types = tuple(catch) if isinstance(catch, Iterable) else (catch,)
+    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in types):
+        raise ConfigError(f"catch must be exception types, as in catch=(ValueError,), not {catch!r}")
+    return types
 
 
 def _open(path: str | None, direction: Direction, space: Space, settings: dict[str, Any]) -> Optimizer:

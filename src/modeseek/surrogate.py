@@ -31,10 +31,9 @@ NOISE_LOC, NOISE_SCALE = -4.0, 1.0
 LENGTHSCALE_SCALE = math.sqrt(3)
 MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
 
-# An outcome this many interquartile ranges under the others says no more than "bad", and counts as the worst of the
-# rest: one diverged training run of 1e300 would otherwise make all others equal. Good values are what a run is for:
-# they are only drawn in where the others would drown in rounding error.
-BAD_OUTLIER_IQR, GOOD_OUTLIER_IQR = 30.0, 1e4
+# Good values are what a run is for: they are drawn in only where the others would drown in rounding error.
+GOOD_OUTLIER = 2e4
+NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for what it is
 
 
 class Hyperparameters(NamedTuple):
@@ -44,17 +43,21 @@ class Hyperparameters(NamedTuple):
     noise: Tensor  # b
 
 
-def standardize(Y: Tensor) -> Tensor:
-    """Outcomes b x n, larger is better, to zero mean and unit standard deviation; far outliers drawn in first.
+def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:
+    """Outcomes b x n, larger is better, to zero mean and unit standard deviation, at any order of magnitude.
 
-    Works at any order of magnitude; constant outcomes become zeros.
+    An outcome more than `outlier` median deviations under the median says no more than "bad", and counts as the worst
+    of the rest: one diverged training run would otherwise make all others equal. Constant outcomes become zeros.
     """
     Y = _to_order_one(Y)
-    q1, q3 = Y.quantile(0.25, -1, keepdim=True), Y.quantile(0.75, -1, keepdim=True)
-    iqr = q3 - q1
-    worst = torch.where(q1 - BAD_OUTLIER_IQR * iqr <= Y, Y, torch.inf).amin(-1, keepdim=True)
-    drawn_in = torch.minimum(torch.maximum(Y, worst), q3 + GOOD_OUTLIER_IQR * iqr)
-    Y = _to_order_one(torch.where(iqr > 0, drawn_in, Y))
+    median = Y.median(-1, keepdim=True).values
+    deviation = (Y - median).abs()
+    usual = deviation.median(-1, keepdim=True).values
+    if bool((usual == 0).any()):  # more than half are equal: what is usual among the others
+        others = torch.where(deviation > 0, deviation, torch.nan).nanmedian(-1, keepdim=True).values
+        usual = torch.where(usual > 0, usual, others.nan_to_num(torch.inf))
+    worst = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
+    Y = _to_order_one(torch.minimum(torch.maximum(Y, worst), median + GOOD_OUTLIER * usual))
     Y = Y - Y.mean(-1, keepdim=True)
     std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
     return Y / torch.where(std > 1e-14, std, 1.0)  # at order one, less than that is rounding error
@@ -76,7 +79,7 @@ class GP:
     mean: Tensor
     alpha: Tensor
     inverse: Tensor
-    fit_failed: Tensor | None = None  # b, the elements that fell back to prior hyperparameters
+    fit_failed: Tensor  # b, the elements that fell back to prior hyperparameters
     evaluations: int = 0  # calls of the MAP objective that the fit took
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -105,7 +108,7 @@ class GP:
         mu, _ = self.posterior(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, mu], -1)
         conditioned = _posterior_of(X, y, self.hyperparameters, self.mean)
-        return replace(conditioned, fit_failed=self.fit_failed, evaluations=self.evaluations)
+        return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         k = _kernel(x, self.X, self.hyperparameters.lengthscale)
@@ -124,7 +127,7 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     """
     d = X.shape[-1]
     loc = _lengthscale_loc(d)
-    mode = _start(X, loc - LENGTHSCALE_SCALE**2, NOISE_LOC - NOISE_SCALE**2)
+    mode = _prior_mode(X)
     if warm is None:
         median, short = _start(X, loc, NOISE_LOC), _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)
         starts = torch.stack([mode, median, short])
@@ -144,7 +147,8 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     failed = ~ok.any(0)
     theta = torch.where(failed[..., None], mode, found)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    return replace(_posterior_of(X, y, hyperparameters), fit_failed=failed, evaluations=end.evaluations)
+    gp = _posterior_of(X, y, hyperparameters)
+    return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
 def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -186,6 +190,10 @@ def _start(X: Tensor, log_lengthscale: float, log_noise: float) -> Tensor:
     return theta
 
 
+def _prior_mode(X: Tensor) -> Tensor:
+    return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, NOISE_LOC - NOISE_SCALE**2)
+
+
 def _lengthscale_loc(d: int) -> float:
     return math.sqrt(2) + 0.5 * math.log(d)
 
@@ -205,16 +213,30 @@ def _best_mean(A: Tensor, y: Tensor) -> Tensor:
 
 
 def _posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: Tensor | None = None) -> GP:
-    """The GP on (X, y) with these hyperparameters; jitter grows tenfold in elements whose covariance needs it."""
-    lengthscale, noise = hyperparameters
-    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-    K = _kernel(X, X, lengthscale) + noise[..., None, None] * eye
-    chol, info = torch.linalg.cholesky_ex(K)
-    jitter = 1e-8
-    while bool((info != 0).any()) and jitter <= 1e-2:
-        chol, info = torch.linalg.cholesky_ex(K + torch.where(info != 0, jitter, 0.0)[..., None, None] * eye)
-        jitter *= 10
+    """The GP on (X, y) with these hyperparameters, or with the prior's mode where no jitter makes them work."""
+    chol, failed = _factorize(X, hyperparameters)
+    if bool(failed.any()):
+        mode = _prior_mode(X)
+        hyperparameters = Hyperparameters(
+            torch.where(failed[..., None], mode[..., :-1].exp(), hyperparameters.lengthscale),
+            torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
+        )
+        chol, _ = _factorize(X, hyperparameters)
     inverse = torch.cholesky_inverse(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
-    return GP(X, y, hyperparameters, mean, alpha, inverse)
+    return GP(X, y, hyperparameters, mean, alpha, inverse, failed)
+
+
+def _factorize(X: Tensor, hyperparameters: Hyperparameters) -> tuple[Tensor, Tensor]:
+    """Cholesky factor of K + τI (b x n x n), jitter growing tenfold in elements that need it; and which failed (b)."""
+    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
+    K = _kernel(X, X, hyperparameters.lengthscale)
+    noise = hyperparameters.noise
+    chol, info = torch.linalg.cholesky_ex(K + noise[..., None, None] * eye)
+    added, jitter = torch.zeros_like(noise), 1e-8
+    while bool((info != 0).any()) and jitter <= 1e-2:
+        added = torch.where(info != 0, jitter, added)
+        chol, info = torch.linalg.cholesky_ex(K + (noise + added)[..., None, None] * eye)
+        jitter *= 10
+    return chol, info != 0

@@ -186,8 +186,9 @@ def test_fault_25_ctrl_c_with_workers(tmp_path):
     """A signal to the whole process group, as a terminal sends it, while one worker is busy and one is idle."""
     (tmp_path / "job.py").write_text(
         textwrap.dedent("""
-        import time
+        import signal, time
         from modeseek import Space, minimize
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits it as ignored
         def f(x):
             try:
                 open("first", "x").close()

@@ -85,7 +85,7 @@ def train(
                 if epoch == schedule.epochs - 1:
                     square = error.square() if weight is None else error.square() * weight[i, :, rows]
                     loss += square.sum((-2, -1))
-    return theta.unflatten(0, batch), loss.unflatten(0, batch) / m
+    return theta.reshape(*batch, -1), loss.reshape(batch) / m
 
 
 def _noisy_epochs(
