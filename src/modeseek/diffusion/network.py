@@ -13,6 +13,7 @@ Notation (b leading batch dimensions, H the hidden width)
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -76,6 +77,11 @@ def condition_features(t: Tensor, y: Tensor, keep: Tensor | None = None) -> Tens
     return torch.cat([embed(TIME_SCALE * t), embedded], -1)
 
 
+@lru_cache(maxsize=16)
+def _ones(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.ones((), dtype=dtype, device=device), -torch.ones((), dtype=dtype, device=device)
+
+
 def mish(z: Tensor, p: Tensor, out: Tensor, slope: Tensor | None = None) -> Tensor:
     """Mish of z into `out`, and its derivative into `slope` if asked; `p` is scratch space of the same shape.
 
@@ -83,13 +89,13 @@ def mish(z: Tensor, p: Tensor, out: Tensor, slope: Tensor | None = None) -> Tens
     2v − 1 + 4 z p v (1 − v): one transcendental function for both, where the definition has three.
     In place on given buffers: at this size, allocating costs more than computing.
     """
-    one = z.new_ones(())
+    one, minus_one = _ones(z.dtype, z.device)
     torch.sigmoid(z, out=p)
     torch.sub(p, 1, out=out)
     torch.addcmul(one, out, out, out=out).reciprocal_()  # v
     if slope is not None:
         torch.addcmul(out, out, out, value=-1, out=slope).mul_(p)
-    torch.add(-one, out, alpha=2, out=out)  # 2v − 1
+    torch.add(minus_one, out, alpha=2, out=out)  # 2v − 1
     if slope is not None:
         torch.addcmul(out, slope, z, value=4, out=slope)
     return out.mul_(z)

@@ -15,7 +15,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, embed, layers, mish
 from modeseek.diffusion.sde import VPSDE
@@ -72,19 +71,21 @@ def train(
     m, d = x.shape[-2:]
     batch = x.shape[:-2]
     theta, x, y = theta.reshape(-1, theta.shape[-1]).clone(), x.reshape(-1, m, d), y.reshape(-1, m)
-    batches = [slice(start, min(start + schedule.batch_size, m)) for start in range(0, m, schedule.batch_size)]
-    step = _TrainingStep(theta, d, hidden, schedule.weight_decay, {rows.stop - rows.start for rows in batches})
+    sizes = {min(schedule.batch_size, m - start) for start in range(0, m, schedule.batch_size)}
+    step = _TrainingStep(theta, d, hidden, schedule.weight_decay, sizes)
     loss = torch.zeros(len(x), device=x.device)
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         epochs = range(first, min(first + EPOCHS_PREPARED, schedule.epochs))
         inputs, noise, weight = _noisy_epochs(x, y, len(epochs), sde, t0, p_drop, loss_weight, generator)
-        for epoch in epochs:
-            i, lr = epoch - first, schedule.learning_rate(epoch)
-            for rows in batches:
-                error = step(inputs[i, :, rows], noise[i, :, rows], None if weight is None else weight[i, :, rows], lr)
+        for i, epoch in enumerate(epochs):
+            lr = schedule.learning_rate(epoch)
+            parts = [
+                tensor[i].split(schedule.batch_size, 1) for tensor in (inputs, noise, weight) if tensor is not None
+            ]
+            for batch_inputs, batch_noise, *batch_weight in zip(*parts, strict=True):
+                losses = step(batch_inputs, batch_noise, lr, *batch_weight)
                 if epoch == schedule.epochs - 1:
-                    square = error.square() if weight is None else error.square() * weight[i, :, rows]
-                    loss += square.sum((-2, -1))
+                    loss += losses.sum(-1)
     return theta.reshape(*batch, -1), loss.reshape(batch) / m
 
 
@@ -138,40 +139,43 @@ class _TrainingStep:
         shape = (*theta.shape[:-1], max(sizes), hidden)
         buffers = [torch.empty(shape, dtype=theta.dtype, device=theta.device) for _ in range(6)]
         self.views = {size: [buffer[:, :size] for buffer in buffers] for size in sizes}
+        self.W2T, self.W3T = self.net.W2.mT, self.net.W3.mT
 
-    def __call__(self, inputs: Tensor, noise: Tensor, weight: Tensor | None, lr: float) -> Tensor:
-        """One update from a mini-batch (b x B x ..., b a single dimension); returns the error ε_θ − ε."""
+    def __call__(self, inputs: Tensor, noise: Tensor, lr: float, weight: Tensor | None = None) -> Tensor:
+        """One update from a mini-batch (b x B x ..., b a single dimension); returns each sample's loss (b x B)."""
         net, grad, size = self.net, self.grad, inputs.shape[-2]
         z, p, a1, a2, slope1, slope2 = self.views[size]
         mish(torch.bmm(inputs, self.first, out=z), p, a1, slope1)
         mish(torch.baddbmm(net.b2, a1, net.W2, out=z), p, a2, slope2)
         error = torch.baddbmm(net.b3, a2, net.W3).sub_(noise)
         d_output = error * (2 / size) if weight is None else (error * weight).mul_(2 / size)
-        d_z2 = torch.bmm(d_output, net.W3.mT, out=z).mul_(slope2)
+        d_z2 = torch.bmm(d_output, self.W3T, out=z).mul_(slope2)
         torch.bmm(a2.mT, d_output, out=grad.W3)
         torch.sum(d_output, -2, keepdim=True, out=grad.b3)
         torch.bmm(a1.mT, d_z2, out=grad.W2)
         torch.sum(d_z2, -2, keepdim=True, out=grad.b2)
-        d_z1 = torch.bmm(d_z2, net.W2.mT, out=p).mul_(slope1)
+        d_z1 = torch.bmm(d_z2, self.W2T, out=p).mul_(slope1)
         torch.bmm(inputs.mT, d_z1, out=self.first_grad)
         self._adamw(lr)
-        return error
+        losses: Tensor = torch.linalg.vecdot(error, d_output)
+        return losses * (size / 2)
 
     def _adamw(self, lr: float) -> None:
-        # The function behind torch.optim.AdamW: the class's first step would import the compiler, for a second.
-        adamw(
+        # The kernel under torch.optim.AdamW(fused=True), whose bookkeeping would take as long again at this size, and
+        # whose first step would import the compiler, for a second.
+        self.count.add_(1)
+        torch._fused_adamw_(
             [self.theta],
             [self.gradient],
             [self.first_moment],
             [self.second_moment],
             [],
             [self.count],
-            fused=True,
-            amsgrad=False,
+            lr=lr,
             beta1=0.9,
             beta2=0.999,
-            lr=lr,
             weight_decay=self.weight_decay,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
