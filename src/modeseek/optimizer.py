@@ -280,8 +280,7 @@ class Optimizer:
     def _computing(self) -> Iterator[None]:
         """Around the numerics: one thread while trials are evaluated, and errors that name the setting.
 
-        Threads that wait for each other on cores that an objective keeps busy make a suggestion a hundred times slower;
-        one thread alone costs less than twice the time of all.
+        On cores that an objective keeps busy, threads that wait for each other are slower than one (docs/decisions.md).
         """
         threads = torch.get_num_threads()
         try:
