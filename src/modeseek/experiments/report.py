@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ def draw_regret(runs: Gathered, path: Path) -> list[Path]:
     rows = -(-len(runs) // columns)
     figure = Figure(figsize=(3.6 * columns, 3.0 * rows + 0.4), layout="constrained")
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    colours = {name: f"C{i}" for i, name in enumerate(_methods(runs))}
+    colours = _colours(runs)
     for panel, (task, methods) in zip(panels, runs.items(), strict=False):
         _draw_panel(panel, task, methods, colours)
     for panel in panels[len(runs) :]:
@@ -83,8 +84,10 @@ def _curve(r: Runs) -> tuple[Any, Any, Any]:
     return np.arange(r.n_initial, r.regret.shape[1] + 1), np.maximum(curve.mean(axis=0), REGRET_FLOOR), error
 
 
-def _methods(runs: Gathered) -> list[str]:
-    return sorted({name for methods in runs.values() for name in methods})
+def _colours(runs: Gathered) -> dict[str, str]:
+    """A colour a method, the same in every panel; DMS has the first ones."""
+    names = sorted({name for methods in runs.values() for name in methods}, key=lambda n: (not n.startswith("dms"), n))
+    return dict(zip(names, itertools.cycle(_PALETTE), strict=False))
 
 
 def html_page(runs: Gathered) -> str:
@@ -94,7 +97,7 @@ def html_page(runs: Gathered) -> str:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ModeseekError('the HTML report needs Plotly: pip install "modeseek[bench]"') from error
-    colours = dict(zip(_methods(runs), _PALETTE * 2, strict=False))
+    colours = _colours(runs)
     sections = []
     for task, methods in runs.items():
         figure = go.Figure()
