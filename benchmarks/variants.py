@@ -11,36 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-from functools import partial
 from pathlib import Path
 
 import torch
-from botorch.test_functions import (
-    Ackley,
-    Griewank,
-    Levy,
-    Michalewicz,
-    Rastrigin,
-    Rosenbrock,
-    Shekel,
-    StyblinskiTang,
-    SyntheticTestFunction,
-)
-from torch import Tensor
 
+from modeseek import problems
 from modeseek.dms import DMSConfig, suggest
 from modeseek.pseudo import sobol
 
-TASKS = {
-    "styblinski-tang-2": partial(StyblinskiTang, dim=2),
-    "griewank-3": partial(Griewank, dim=3),
-    "shekel-4": Shekel,
-    "rastrigin-5": partial(Rastrigin, dim=5),
-    "rosenbrock-7": partial(Rosenbrock, dim=7, bounds=[(-2.048, 2.048)] * 7),
-    "ackley-8": partial(Ackley, dim=8),
-    "levy-10": partial(Levy, dim=10),
-    "michalewicz-10": partial(Michalewicz, dim=10),
-}
+TASKS = [name for name in problems.names()[:12] if problems.get(name).d <= 10]
 VARIANTS = {
     "paper": DMSConfig.paper,
     "default": lambda d: DMSConfig(),
@@ -51,41 +30,34 @@ VARIANTS = {
     "no polish": lambda d: DMSConfig(polish=False),
     "rho=2": lambda d: DMSConfig(rho=2.0),
 }
-NOISE = 0.1
-
-
-def evaluate(f: SyntheticTestFunction, X: Tensor) -> Tensor:
-    """f without noise at points of the unit cube: b x n."""
-    low, high = f.bounds
-    return f(low + (high - low) * X)
 
 
 def run(job: tuple[str, str, int, str]) -> tuple[str, str, list[list[float]]]:
     """Simple regret of all replications (reps x evaluations) of one variant on one task."""
     variant, task, reps, device = job
     torch.set_num_threads(1)
-    f = TASKS[task](negate=True).double().to(device)
-    d = f.dim
+    problem = problems.get(task)
+    f, d = problem.values, problem.d
+    assert f is not None
     config = VARIANTS[variant](d)
     noise = torch.Generator().manual_seed(0)
-    X = sobol(10 * d, d, torch.Generator().manual_seed(1), (reps,)).to(device)
-    F = evaluate(f, X)
-    Y = F + NOISE * torch.randn(F.shape, dtype=F.dtype, generator=noise).to(device)
+    X = sobol(problem.n_initial, d, torch.Generator().manual_seed(1), (reps,)).to(device)
+    F = f(X)
+    Y = F + problem.noise * torch.randn(F.shape, dtype=F.dtype, generator=noise).to(device)
     state = None
-    for iteration in range(10 * d + 20):
+    for iteration in range(problem.budget):
         out = suggest(X, Y, config, torch.Generator().manual_seed(1000 + iteration), state)
         state, x = out.state, out.x_next.unsqueeze(-2)
-        f_x = evaluate(f, x)
-        y = f_x + NOISE * torch.randn(f_x.shape, dtype=F.dtype, generator=noise).to(device)
+        f_x = f(x)
+        y = f_x + problem.noise * torch.randn(f_x.shape, dtype=F.dtype, generator=noise).to(device)
         X, F, Y = torch.cat([X, x], -2), torch.cat([F, f_x], -1), torch.cat([Y, y], -1)
-    optimum = 9.6601517 if task == "michalewicz-10" else f.optimal_value
-    return variant, task, (optimum - F.cummax(-1).values).tolist()
+    return variant, task, (problem.optimum - F.cummax(-1).values).tolist()
 
 
 def main() -> None:
     """Run what is asked and print a table as it grows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--reps", type=int, default=24)
     parser.add_argument("--device", default="cpu")
