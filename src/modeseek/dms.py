@@ -211,7 +211,7 @@ def suggest(
     clock.lap("fit")
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
-    if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. C.1)
+    if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
         x, y_hat = gp.X, gp.y
     else:
         x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)

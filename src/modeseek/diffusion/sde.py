@@ -1,4 +1,4 @@
-"""The variance-preserving SDE (App. A.1, Eq. 10 and 11).
+"""The variance-preserving SDE (App. A.1, Eq. 11 and 12).
 
 dx = −½ β(t) x dt + √β(t) dw,    β(t) = β_min + t (β_max − β_min),    t in [0, 1]
 x_t | x_0 ~ N(α(t) x_0, h(t) I),    α(t) = exp(−½ ∫β),    h(t) = 1 − exp(−∫β)
