@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, Self, get_args
 import torch
 from torch import Tensor
 
+from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import Solver, backward, guided_score
 from modeseek.diffusion.sde import VPSDE
@@ -25,7 +26,7 @@ from modeseek.diffusion.training import LossWeight, Schedule, train
 from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
 from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
-from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, fit, standardize
+from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, Surrogate, fit, standardize
 
 POLISH_STEPS = 50
 Data = Literal["pseudo", "observed"]
@@ -170,18 +171,25 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Suggestion:
-    """The next point of each batch element, and everything it was found from, on the unit cube."""
+class Found:
+    """The next point of each batch element, and what it was found from, on the unit cube."""
 
     x_next: Tensor  # b x d
     mode: Tensor  # b x d, the dominant mode of the candidates; x_next is where `polish` led from it
     candidates: Tensor  # b x S x d, the samples of x*
     pseudo_x: Tensor  # b x m x d
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
-    gp: GP
-    state: State
+    network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
     seconds: dict[str, float]  # by stage: fit, pseudo, train, sample, mode
+
+
+@dataclass(frozen=True)
+class Suggestion(Found):
+    """What was found, with the GP that it was found on and the state to go on from."""
+
+    gp: GP | ConstrainedGP
+    state: State
 
 
 def suggest(
@@ -191,6 +199,7 @@ def suggest(
     generator: torch.Generator,
     state: State | None = None,
     pending: Tensor | None = None,
+    constraints: Tensor | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -200,15 +209,35 @@ def suggest(
         generator: on the CPU, so that the Sobol points of a seed are the same on every device.
         state: what the iteration before returned.
         pending: b x p x d, inputs whose outcomes are still to come.
+        constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
     """
-    d = X.shape[-1]
+    clock = _Clock(X.device)
+    # Line 4: μ, σ ← FitGP(D)
+    objective = fit_surrogate(X, Y, config, state, pending)
+    gp = objective if constraints is None else constrain(objective, X, constraints)
+    clock.lap("fit")
+    found = seek(gp, config, generator, None if state is None else state.network, clock)
+    return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
+
+
+def seek(
+    gp: Surrogate,
+    config: DMSConfig,
+    generator: torch.Generator,
+    network: Tensor | None = None,
+    clock: _Clock | None = None,
+) -> Found:
+    """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
+
+    Args:
+        gp: on the unit cube.
+        generator: on the CPU.
+        network: b x P, where the training starts; None: anew.
+    """
+    batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
     sde = VPSDE(config.beta_min, config.beta_max)
-    clock = _Clock(X.device)
-
-    # Line 4: μ, σ ← FitGP(D)
-    gp = fit_surrogate(X, Y, config, state, pending)
-    clock.lap("fit")
+    clock = _Clock(device) if clock is None else clock
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
@@ -218,11 +247,11 @@ def suggest(
     clock.lap("pseudo")
 
     # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
-    noise = _generator_on(X.device, generator)
-    fresh = initialize(tuple(X.shape[:-2]), d, config.hidden, noise)
+    noise = _generator_on(device, generator)
+    fresh = initialize(tuple(batch), d, config.hidden, noise)
     y, y_star = _standardized_labels(y_hat)
     theta, loss = train(
-        fresh if state is None else state.network,
+        fresh if network is None else network,
         _to_network(x),
         y,
         sde=sde,
@@ -236,21 +265,21 @@ def suggest(
     clock.lap("train")
 
     # Line 8: x_next ← DMS(s_θ), which is lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
-    x_0 = torch.randn(*X.shape[:-2], S, d, device=X.device, generator=noise)
+    x_0 = torch.randn(*batch, S, d, device=device, generator=noise)
     score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
     samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, generator=noise)
     clock.lap("sample")
 
-    best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*X.shape[:-2], 1, d))
+    best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
     fell_back = _is_one_point(x, best, sde, config.t0) | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
     x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
     # Line 16: x_next ← MeanShift({x*_s})
     x_next = mode = dominant_mode(x_star, config.quantile)
     if config.polish:
         x_next = refine_inputs(gp, mode.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
-    network = torch.where(fell_back[..., None], fresh, theta)
+    theta = torch.where(fell_back[..., None], fresh, theta)
     clock.lap("mode")
-    return Suggestion(x_next, mode, x_star, x, y_hat, gp, State(*gp.hyperparameters, network), fell_back, clock.seconds)
+    return Found(x_next, mode, x_star, x, y_hat, theta, fell_back, clock.seconds)
 
 
 def fit_surrogate(

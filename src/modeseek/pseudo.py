@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from modeseek.lbfgs import lbfgs
-from modeseek.surrogate import GP
+from modeseek.surrogate import Surrogate
 
 SOBOL_BITS = 30  # of torch's SobolEngine
 
@@ -35,7 +35,7 @@ def sobol(m: int, d: int, generator: torch.Generator, batch_shape: tuple[int, ..
 
 
 def pseudo_dataset(
-    gp: GP, *, m: int, K: int, rho: float, refine: Refinement, generator: torch.Generator
+    gp: Surrogate, *, m: int, K: int, rho: float, refine: Refinement, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Refined inputs (b x m x d) and their labels (b x m).
 
@@ -49,7 +49,7 @@ def pseudo_dataset(
     return x, gp.label(x, rho)
 
 
-def refine_inputs(gp: GP, x: Tensor, *, K: int, rho: float, refine: Refinement = "point") -> Tensor:
+def refine_inputs(gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point") -> Tensor:
     """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6)."""
     if refine == "point":
         return lbfgs(lambda z: _descend(gp, z, rho), x, 0.0, 1.0, steps=K).x
@@ -61,6 +61,6 @@ def refine_inputs(gp: GP, x: Tensor, *, K: int, rho: float, refine: Refinement =
     return lbfgs(total, x.flatten(-2), 0.0, 1.0, steps=K).x.view(x.shape)
 
 
-def _descend(gp: GP, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+def _descend(gp: Surrogate, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
     value, grad = gp.label_and_grad(x, rho)
     return value.neg_(), grad.neg_()

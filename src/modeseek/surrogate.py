@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -34,6 +34,24 @@ MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
 # Good values are what a run is for: they are drawn in only where the others would drown in rounding error.
 GOOD_OUTLIER = 2e4
 NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for what it is
+
+
+class Surrogate(Protocol):
+    """What the rest of the algorithm needs to know of a model: its data, its labels and their gradients."""
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d; their shape, type and device are those of the work to be done."""
+
+    @property
+    def y(self) -> Tensor:
+        """Their standardized outcomes, b x n."""
+
+    def label(self, x: Tensor, rho: float) -> Tensor:
+        """What an input is worth, μ + ρσ, at x (b x m x d): b x m."""
+
+    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        """The label at x (b x m x d) and its gradient there: b x m, b x m x d."""
 
 
 class Hyperparameters(NamedTuple):
@@ -87,12 +105,12 @@ class GP:
         mu, sigma, _, _ = self._moments(x)
         return mu, sigma
 
-    def label(self, x: Tensor, rho: float) -> Tensor:
+    def label(self, x: Tensor, rho: float | Tensor) -> Tensor:
         """The balance-aware label μ + ρσ (Eq. 5) at x (b x m x d), b x m."""
         mu, sigma = self.posterior(x)
         return mu + rho * sigma
 
-    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: float | Tensor) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d.
 
         With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x = k_i (X_i − x)/ℓ². The only product

@@ -1,0 +1,93 @@
+"""Black-box constraints: a GP for each, and labels that count how likely an input is to be feasible.
+
+With g_j = −c_j (an input is feasible where every c_j ≤ 0), a GP on each g_j and its standardized threshold t_j, the
+probability of being feasible has the logarithm −L = Σ_j log Φ(z_j), z_j = (μ_j − t_j)/σ_j, and the label becomes
+
+    ŷ(x) = μ(x) + ρσ(x) − log(1 + L(x))
+
+Added as in constrained LogEI, not multiplied, since labels may be negative. Well inside the feasible region nothing
+changes, and at its estimated border a label loses half a standard deviation. Far outside, L grows as z²/2 and would
+drown all other labels; its logarithm still points the way back (docs/decisions.md has what else was tried). What
+comes after the labels (refinement, training, modes) is as without constraints.
+
+Notation: q constraints; b, n, m, d as in surrogate.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from modeseek.surrogate import GP, Hyperparameters, fit, standardize
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+OUTLIER = 60.0  # a constraint violated by so many median deviations says no more than "infeasible"
+
+
+@dataclass(frozen=True)
+class ConstrainedGP:
+    """A GP of the objective beside GPs of its constraints."""
+
+    objective: GP
+    margins: GP  # of g, batch q x b
+    thresholds: Tensor  # t, q x b
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d."""
+        return self.objective.X
+
+    @property
+    def y(self) -> Tensor:
+        """Standardized outcomes, b x n."""
+        return self.objective.y
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Of the objective's GP."""
+        return self.objective.hyperparameters
+
+    @property
+    def fit_failed(self) -> Tensor:
+        """b, the elements where some GP fell back to prior hyperparameters."""
+        return self.objective.fit_failed | self.margins.fit_failed.any(0)
+
+    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the objective at x (b x m x d): mean and standard deviation, each b x m."""
+        return self.objective.posterior(x)
+
+    def log_feasibility(self, x: Tensor) -> Tensor:
+        """Σ_j log Φ(z_j) at x (b x m x d): b x m."""
+        mu, sigma = self.margins.posterior(x)
+        total: Tensor = torch.special.log_ndtr((mu - self.thresholds[..., None]) / sigma).sum(0)
+        return total
+
+    def label(self, x: Tensor, rho: float) -> Tensor:
+        """μ + ρσ − log(1 + L) at x (b x m x d): b x m."""
+        return self.objective.label(x, rho) - torch.log1p(-self.log_feasibility(x))
+
+    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        """The label at x (b x m x d) and its gradient: b x m, b x m x d.
+
+        ∇z = (∇μ_j − z ∇σ_j)/σ_j, which is the gradient of μ_j + ρσ_j at ρ = −z over σ_j; (log Φ)' = φ/Φ.
+        """
+        value, grad = self.objective.label_and_grad(x, rho)
+        mu, sigma = self.margins.posterior(x)
+        z = (mu - self.thresholds[..., None]) / sigma
+        log_probability = torch.special.log_ndtr(z)
+        hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_probability).exp()
+        _, direction = self.margins.label_and_grad(x.expand(*mu.shape, -1), -z)
+        L = -log_probability.sum(0)
+        return value - L.log1p(), grad + (direction * (hazard / sigma)[..., None]).sum(0) / (1 + L)[..., None]
+
+
+def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
+    """Fit a GP to each constraint (b x n x q, feasible where at most 0) observed at X (b x n x d)."""
+    g = -constraints.movedim(-1, 0)
+    # The threshold goes through the same map as the margins, as one more of them.
+    standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), OUTLIER)
+    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1])
+    return ConstrainedGP(objective, margins, standardized[..., -1])
