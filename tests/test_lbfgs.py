@@ -10,7 +10,7 @@ import torch
 from scipy import optimize
 from torch import Tensor
 
-from modeseek.lbfgs import CURVATURE, SUFFICIENT_DECREASE, Objective, lbfgs, strong_wolfe
+from modeseek.lbfgs import CURVATURE, SUFFICIENT_DECREASE, Box, Objective, Point, begin_search, lbfgs, search_once
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -99,15 +99,20 @@ def test_accepted_steps_satisfy_the_strong_wolfe_conditions(d: int, first: float
 
     for objective in (wavy, quadratic(64, d, seed=5)[0], *([rosenbrock] if d > 1 else [])):
         x = torch.randn(64, d, dtype=torch.float64, generator=generator(2))
-        value, grad = objective(x)
-        eta = torch.full((64,), first, dtype=torch.float64)
-        everywhere, far = torch.ones(64, dtype=torch.bool), torch.tensor(1e9, dtype=torch.float64)
-        step = strong_wolfe(objective, x, value, grad, -grad, eta, -far, far, searching=everywhere, max_evaluations=60)
-        assert step.found.all()
-        slope = -(grad * grad).sum(-1)
-        torch.testing.assert_close(step.x, x - step.eta[:, None] * grad)
-        assert (step.value <= value + SUFFICIENT_DECREASE * step.eta * slope + 1e-12).all()
-        assert (-(step.grad * grad).sum(-1).abs() >= CURVATURE * slope - 1e-12).all()
+        at = Point(x, *objective(x))
+        search = begin_search(at, -at.grad, torch.full((64,), first, dtype=torch.float64))
+        far = torch.tensor(1e9, dtype=torch.float64)
+        searching = torch.ones(64, dtype=torch.bool)
+        for _ in range(60):
+            tried = search.eta
+            after, ended = search_once(objective, at, search, searching, Box(-far, far), max_evaluations=60)
+            slope, end = -(at.grad * at.grad).sum(-1), after.best
+            torch.testing.assert_close(end.x[ended], (x - tried[:, None] * at.grad)[ended])
+            assert (end.value <= at.value + SUFFICIENT_DECREASE * tried * slope + 1e-12)[ended].all()
+            assert (-(end.grad * at.grad).sum(-1).abs() >= CURVATURE * slope - 1e-12)[ended].all()
+            search, searching = after, searching & ~ended
+        assert not searching.any()
+        assert search.found.all()
 
 
 def test_every_step_of_a_run_lowers_the_objective() -> None:

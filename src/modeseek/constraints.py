@@ -34,6 +34,7 @@ class ConstrainedGP:
     objective: GP
     margins: GP  # of g, batch q x b
     thresholds: Tensor  # t, q x b
+    recordable = True
 
     @property
     def X(self) -> Tensor:  # noqa: N802

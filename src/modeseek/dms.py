@@ -29,6 +29,7 @@ from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
 from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, Surrogate, fit, standardize
 
 POLISH_STEPS = 50
+STAGES = ("fit", "pseudo", "train", "sample", "mode")
 Data = Literal["pseudo", "observed"]
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
@@ -181,7 +182,7 @@ class Found:
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
     network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
-    seconds: dict[str, float]  # by stage: fit, pseudo, train, sample, mode
+    seconds: dict[str, float]  # by stage
 
 
 @dataclass(frozen=True)
@@ -246,38 +247,40 @@ def seek(
         x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)
     clock.lap("pseudo")
 
-    # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
     noise = _generator_on(device, generator)
-    fresh = initialize(tuple(batch), d, config.hidden, noise)
-    y, y_star = _standardized_labels(y_hat)
-    theta, loss = train(
-        fresh if network is None else network,
-        _to_network(x),
-        y,
-        sde=sde,
-        schedule=_schedule(config),
-        hidden=config.hidden,
-        t0=config.t0,
-        p_drop=config.p_drop,
-        loss_weight=config.loss_weight,
-        generator=noise,
-    )
-    clock.lap("train")
-
-    # Line 8: x_next ← DMS(s_θ), which is lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
-    x_0 = torch.randn(*batch, S, d, device=device, generator=noise)
-    score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
-    samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, generator=noise)
-    clock.lap("sample")
-
+    theta = fresh = initialize(tuple(batch), d, config.hidden, noise)
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    fell_back = _is_one_point(x, best, sde, config.t0) | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
-    x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
+    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config.t0)
+    if not bool(fell_back.all()):  # else there is no distribution to learn
+        # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
+        y, y_star = _standardized_labels(y_hat)
+        theta, loss = train(
+            fresh if network is None else network,
+            _to_network(x),
+            y,
+            sde=sde,
+            schedule=_schedule(config),
+            hidden=config.hidden,
+            t0=config.t0,
+            p_drop=config.p_drop,
+            loss_weight=config.loss_weight,
+            generator=noise,
+        )
+        clock.lap("train")
+
+        # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
+        x_0 = torch.randn(*batch, S, d, device=device, generator=noise)
+        score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
+        samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, generator=noise)
+        fell_back = fell_back | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
+        x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
+        theta = torch.where(fell_back[..., None], fresh, theta)
+        clock.lap("sample")
+
     # Line 16: x_next ← MeanShift({x*_s})
     x_next = mode = dominant_mode(x_star, config.quantile)
     if config.polish:
         x_next = refine_inputs(gp, mode.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
-    theta = torch.where(fell_back[..., None], fresh, theta)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, theta, fell_back, clock.seconds)
 
@@ -330,7 +333,8 @@ class _Clock:
     """Seconds by stage; a GPU is waited for at the end of a stage, not within."""
 
     def __init__(self, device: torch.device) -> None:
-        self.device, self.seconds, self.started = device, dict[str, float](), time.perf_counter()
+        self.device, self.started = device, time.perf_counter()
+        self.seconds = dict.fromkeys(STAGES, 0.0)
 
     def lap(self, stage: str) -> None:
         if self.device.type == "cuda":

@@ -4,6 +4,10 @@ Every row (an element of the leading batch dimensions) is a minimization of its 
 size, curvature pairs and end. SciPy and torch.optim minimize one function at a time; here the GP fits of thirty
 replications, or the eight hundred short runs of a pseudo-dataset, advance together in the same tensors.
 
+One turn evaluates the objective once for all rows. A row whose line search ends with it takes its step and starts the
+next search, the others go on searching: no row waits for another, and a turn has no decision that a GPU would have to
+ask about.
+
 Notation
     x, grad     ... x D    iterate and gradient            s, y    ... x D    differences of iterates and gradients
     value       ...        objective                       eta     ...        step size along the direction
@@ -16,10 +20,12 @@ two-metric projection and for the sufficient decrease along a projected arc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+
+from modeseek.graphs import iterate, tree_map
 
 Objective = Callable[[Tensor], tuple[Tensor, Tensor]]  # ... x D  ->  value ..., gradient ... x D
 
@@ -35,15 +41,61 @@ class Minimum(NamedTuple):
     evaluations: int  # calls of the objective, each of them for all rows
 
 
-class Step(NamedTuple):
-    """What a line search gives for each row; `found` says whether it lowered the objective at all."""
+class Point(NamedTuple):
+    """A point of each row and the objective there."""
 
     x: Tensor  # ... x D
     value: Tensor  # ...
     grad: Tensor  # ... x D
-    eta: Tensor  # ...
-    found: Tensor  # ...
-    evaluations: int
+
+
+class Search(NamedTuple):
+    """A line search in every row, on the projected arc Π(x + η·direction), from its start to its end.
+
+    Each row keeps a bracket [a, b]: the arc falls at a, and a lower point lies before b because the objective was too
+    high or already rising there. A trial point either ends the row's search or becomes one end of its bracket.
+    """
+
+    direction: Tensor  # ... x D
+    slope: Tensor  # ..., at the start
+    eta: Tensor  # ..., to be tried next
+    a: Tensor  # ... x 3: step size, value and slope at a
+    b: Tensor  # ... x 3
+    best: Point  # the lowest point with sufficient decrease so far
+    found: Tensor  # ..., whether there is one
+    tried: Tensor  # ..., evaluations
+
+
+class Curvature(NamedTuple):
+    """The last pairs of each row, oldest first; a pair with inverse_sy = 0 has no effect."""
+
+    s: Tensor  # memory x ... x D
+    y: Tensor  # memory x ... x D
+    inverse_sy: Tensor  # memory x ...
+    gamma: Tensor  # ..., scale of the initial inverse Hessian; 0 while a row has no pair
+
+
+class Box(NamedTuple):
+    """Bounds of every row, scalars or D."""
+
+    lower: Tensor
+    upper: Tensor
+
+    def project(self, x: Tensor) -> Tensor:
+        """The nearest point of the box."""
+        return x.clamp(self.lower, self.upper)
+
+
+class State(NamedTuple):
+    """Where every row stands."""
+
+    at: Point
+    search: Search
+    curvature: Curvature
+    is_newton: Tensor  # ..., whether the direction uses curvature
+    steps: Tensor  # ..., taken so far
+    running: Tensor  # ...
+    evaluations: Tensor  # a single number
 
 
 def lbfgs(
@@ -58,6 +110,7 @@ def lbfgs(
     gtol: float = 1e-5,
     ftol: float = 0.0,
     max_evaluations: int = 20,
+    record: bool = True,
 ) -> Minimum:
     """Minimize each row of `objective` over the box [lower, upper], by at most `steps` L-BFGS steps.
 
@@ -69,145 +122,171 @@ def lbfgs(
         x: ... x D, the starts; projected onto the box first.
         first_move: how far the first step moves the coordinate with the largest derivative.
         max_evaluations: evaluations a line search may take.
+        record: whether the objective can be part of a CUDA graph: it asks nothing of the GPU while it runs.
     """
-    lower = torch.as_tensor(lower, dtype=x.dtype, device=x.device)
-    upper = torch.as_tensor(upper, dtype=x.dtype, device=x.device)
-    x = x.clamp(lower, upper)
-    value, grad = objective(x)
-    evaluations = 1
-    done = ~_finite(value, grad)
-    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
-    gamma = torch.zeros_like(value)  # scale of the initial inverse Hessian; 0 while a row has no curvature pair
+    box = Box(*(torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in (lower, upper)))
+    x = box.project(x)
+    start = Point(x, *objective(x))
+    if steps == 0:
+        return Minimum(start.x, start.value, 1)
+    none = torch.zeros_like(start.value)
+    memory = min(memory, steps)
+    no_pairs = start.x.new_zeros(memory if record and x.is_cuda else 0, *x.shape)  # a CUDA graph has fixed shapes
+    curvature = Curvature(no_pairs, no_pairs.clone(), no_pairs[..., 0].clone(), none)
+    running = _finite(start)
 
-    for _ in range(steps):
-        free = ~(((x <= lower) & (grad > 0)) | ((x >= upper) & (grad < 0)))
-        held_grad = torch.where(free & ~done[..., None], grad, 0.0)
-        done = done | (held_grad.abs().amax(-1) <= gtol)
-        if bool(done.all()):
-            break
-        direction, is_newton = _direction(held_grad, pairs, gamma, x, lower, upper)
-        first = first_move / held_grad.abs().amax(-1).clamp_min(1e-300)
-        eta = torch.where(is_newton, torch.ones_like(first), first)
-        step = strong_wolfe(
-            objective, x, value, grad, direction, eta, lower, upper, searching=~done, max_evaluations=max_evaluations
+    def next_search(at: Point, curvature: Curvature, running: Tensor) -> tuple[Search, Tensor, Tensor]:
+        """The search from `at`, whether its direction is Newton's, and which rows are still running."""
+        held = ((at.x <= box.lower) & (at.grad > 0)) | ((at.x >= box.upper) & (at.grad < 0))
+        grad = at.grad.masked_fill(held | ~running[..., None], 0)
+        largest = grad.abs().amax(-1)
+        direction, is_newton = _direction(grad, curvature, at.x, box)
+        eta = (first_move / largest.clamp_min(1e-300)).masked_fill(is_newton, 1)
+        return begin_search(at, direction, eta), is_newton, running & (largest > gtol)
+
+    def turn(state: State) -> State:
+        search, ended = search_once(objective, state.at, state.search, state.running, box, max_evaluations)
+        at = _where(ended, search.best, state.at)
+        curvature = _remember(state.curvature, state.at, at, ended, search.found, memory)
+        failed = ended & ~search.found  # its curvature is forgotten before a row is given up
+        small = state.at.value - at.value <= ftol * state.at.value.abs().clamp_min(1)
+        steps_taken = state.steps + ended
+        over = (failed & ~state.is_newton) | (ended & search.found & small & (ftol > 0)) | (steps_taken >= steps)
+        fresh, is_newton, running = next_search(at, curvature, state.running & ~over)
+        return State(
+            at,
+            _where(ended, fresh, search),
+            curvature,
+            torch.where(ended, is_newton, state.is_newton),
+            steps_taken,
+            torch.where(ended, running, state.running),
+            state.evaluations + state.running.any(),
         )
-        evaluations += step.evaluations
-        s, y = step.x - x, step.grad - grad
-        sy, yy = (s * y).sum(-1), (y * y).sum(-1)
-        curved = step.found & (sy > 1e-10 * yy) & (yy > 0)
-        inverse_sy = torch.where(curved, 1 / sy, 0.0)
-        pairs = [*pairs, (s, y, inverse_sy)][-memory:]
-        gamma = torch.where(curved, sy / yy, gamma)
-        stuck = ~step.found & ~done
-        if bool(stuck.any()):  # forget a row's curvature before giving it up
-            pairs = [(s, y, inverse_sy.masked_fill(stuck, 0)) for s, y, inverse_sy in pairs]
-            gamma = gamma.masked_fill(stuck, 0)
-        small = value - step.value <= ftol * value.abs().clamp_min(1)
-        done = done | (stuck & ~is_newton) | (step.found & small & (ftol > 0))
-        x, value, grad = step.x, step.value, step.grad
-    return Minimum(x, value, evaluations)
+
+    search, is_newton, running = next_search(start, curvature, running)
+    count = torch.zeros_like(none, dtype=torch.long)
+    state = State(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
+    end = iterate(turn, state, lambda state: state.running, most=steps * max_evaluations, record=record)
+    return Minimum(end.at.x, end.at.value, int(end.evaluations))
 
 
-def _finite(value: Tensor, grad: Tensor) -> Tensor:
-    return value.isfinite() & grad.isfinite().all(-1)
+def begin_search(at: Point, direction: Tensor, eta: Tensor) -> Search:
+    """A line search from `at` along `direction` (... x D) that tries step size eta (...) first."""
+    slope = _dot(at.grad, direction)
+    a = torch.stack([torch.zeros_like(eta), at.value, slope], -1)
+    b = torch.stack([torch.full_like(eta, torch.inf), at.value, slope], -1)
+    no = torch.zeros_like(eta, dtype=torch.bool)
+    return Search(direction, slope, eta, a, b, at, no, torch.zeros_like(eta, dtype=torch.long))
 
 
-def _direction(
-    grad: Tensor,
-    pairs: list[tuple[Tensor, Tensor, Tensor]],
-    gamma: Tensor,
-    x: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-) -> tuple[Tensor, Tensor]:
+def search_once(
+    objective: Objective, at: Point, search: Search, searching: Tensor, box: Box, max_evaluations: int
+) -> tuple[Search, Tensor]:
+    """Evaluate one trial point in every row that is `searching` (...): the search after it, and where it ended (...).
+
+    It ends at a point with the strong Wolfe conditions, which is then the best one, or when a row runs out of
+    evaluations: then the best is the lowest point with sufficient decrease that it has seen, if any.
+    """
+    direction, slope, eta, a, b, best, found, tried = search
+    moved = at.x + eta[..., None] * direction
+    projected = box.project(moved)
+    x = torch.where(searching[..., None], projected, at.x)
+    trial = Point(x, *objective(x))
+    finite = _finite(trial)
+    value = trial.value.masked_fill(~finite, torch.inf)
+    along = direction.masked_fill(moved != projected, 0)
+    slope_t = _dot(trial.grad, along).masked_fill(~finite, 0)
+
+    enough = value <= at.value + SUFFICIENT_DECREASE * _dot(at.grad, x - at.x)
+    accept = searching & enough & (slope_t.abs() <= CURVATURE * slope.abs())
+    better = accept | (searching & enough & (value < best.value))
+    here = torch.stack([eta, value, slope_t], -1)
+    is_b = (~enough | (value >= a[..., 1]) | (slope_t >= 0))[..., None]
+    a, b = torch.where(is_b, a, here), torch.where(is_b, here, b)
+    tried = tried + searching
+    after = Search(
+        direction,
+        slope,
+        torch.where(b[..., 0].isfinite(), _cubic_minimizer(a, b), 4 * eta),
+        a,
+        b,
+        _where(better, trial._replace(value=value), best),
+        found | better,
+        tried,
+    )
+    return after, accept | (searching & (tried >= max_evaluations))
+
+
+def _finite(point: Point) -> Tensor:
+    return point.value.isfinite() & point.grad.isfinite().all(-1)
+
+
+def _remember(
+    curvature: Curvature, before: Point, after: Point, moved: Tensor, found: Tensor, memory: int
+) -> Curvature:
+    """The pairs with that of the step from `before` to `after` in rows that moved; none where no step was found."""
+    s, y = after.x - before.x, after.grad - before.grad
+    sy, yy = _dot(s, y), _dot(y, y)
+    curved = moved & found & (sy > 1e-10 * yy) & (yy > 0)
+    forgotten = moved & ~found
+    return Curvature(
+        _push(curvature.s, s, moved[..., None], memory),
+        _push(curvature.y, y, moved[..., None], memory),
+        _push(curvature.inverse_sy, (1 / sy).masked_fill(~curved, 0), moved, memory).masked_fill(forgotten, 0),
+        torch.where(curved, sy / yy, curvature.gamma).masked_fill(forgotten, 0),
+    )
+
+
+def _push(entries: Tensor, newest: Tensor, rows: Tensor, memory: int) -> Tensor:
+    """The entries, oldest first, with a newest one in some rows; they are forgotten over a length of `memory`."""
+    if len(entries) < memory:
+        entries = torch.cat([torch.zeros_like(newest)[None], entries])
+    return torch.where(rows, torch.cat([entries[1:], newest[None]]), entries)
+
+
+def _direction(grad: Tensor, curvature: Curvature, x: Tensor, box: Box) -> tuple[Tensor, Tensor]:
     """−H·grad by the two-loop recursion, kept inside the box; steepest descent in rows where that is no descent.
 
     Returns the direction (... x D) and whether a row uses curvature (...): those rows try a unit step first.
     """
     q = grad
     weights = []
+    gamma = curvature.gamma
+    pairs = list(zip(*curvature[:3], strict=True))
     for s, y, inverse_sy in reversed(pairs):
-        a = inverse_sy * (s * q).sum(-1)
-        q = q - a[..., None] * y
+        a = inverse_sy * _dot(s, q)
+        q = torch.addcmul(q, a[..., None], y, value=-1)
         weights.append(a)
-    r = torch.where(gamma > 0, gamma, torch.ones_like(gamma))[..., None] * q
+    r = gamma.masked_fill(gamma <= 0, 1)[..., None] * q
     for (s, y, inverse_sy), a in zip(pairs, reversed(weights), strict=True):
-        r = r + (a - inverse_sy * (y * r).sum(-1))[..., None] * s
-    direction = torch.where((grad == 0) | ((x <= lower) & (r > 0)) | ((x >= upper) & (r < 0)), 0.0, -r)
-    is_newton = (gamma > 0) & ((grad * direction).sum(-1) < 0) & direction.isfinite().all(-1)
+        r = torch.addcmul(r, torch.addcmul(a, inverse_sy, _dot(y, r), value=-1)[..., None], s)
+    direction = -r.masked_fill((grad == 0) | ((x <= box.lower) & (r > 0)) | ((x >= box.upper) & (r < 0)), 0)
+    is_newton = (gamma > 0) & (_dot(grad, direction) < 0) & direction.isfinite().all(-1)
     return torch.where(is_newton[..., None], direction, -grad), is_newton
 
 
-def strong_wolfe(
-    objective: Objective,
-    x: Tensor,
-    value: Tensor,
-    grad: Tensor,
-    direction: Tensor,
-    eta: Tensor,
-    lower: Tensor,
-    upper: Tensor,
-    *,
-    searching: Tensor,
-    max_evaluations: int = 20,
-) -> Step:
-    """Step sizes on the projected arc Π(x + η·direction) that satisfy the strong Wolfe conditions, row by row.
-
-    Each row keeps a bracket [a, b]: the arc falls at a, and a lower point lies before b because the objective was
-    too high or already rising there. A trial point either ends the row's search or becomes one end of its bracket.
-    A row that runs out of evaluations takes the lowest point with sufficient decrease that it has seen, if any.
-
-    Args:
-        eta: ..., the first step sizes tried.
-        searching: ..., the rows to search; the others stay at x.
-    """
-    slope = (grad * direction).sum(-1)
-    a, value_a, slope_a = torch.zeros_like(eta), value, slope
-    b, value_b, slope_b = torch.full_like(eta, torch.inf), value, slope
-    best = Step(x, value, grad, a, torch.zeros_like(searching), 0)
-    evaluations = 0
-    while evaluations < max_evaluations and bool(searching.any()):
-        moved = x + eta[..., None] * direction
-        trial = torch.where(searching[..., None], moved.clamp(lower, upper), x)
-        value_t, grad_t = objective(trial)
-        evaluations += 1
-        finite = _finite(value_t, grad_t)
-        value_t = torch.where(finite, value_t, torch.inf)
-        along = torch.where((moved >= lower) & (moved <= upper), direction, 0.0)
-        slope_t = torch.where(finite, (grad_t * along).sum(-1), 0.0)
-
-        enough = value_t <= value + SUFFICIENT_DECREASE * (grad * (trial - x)).sum(-1)
-        accept = searching & enough & (slope_t.abs() <= CURVATURE * slope.abs())
-        better = accept | (searching & enough & (value_t < best.value))
-        best = Step(
-            torch.where(better[..., None], trial, best.x),
-            torch.where(better, value_t, best.value),
-            torch.where(better[..., None], grad_t, best.grad),
-            torch.where(better, eta, best.eta),
-            best.found | better,
-            evaluations,
-        )
-        searching = searching & ~accept
-        is_b = ~enough | (value_t >= value_a) | (slope_t >= 0)
-        a, value_a, slope_a = _where(is_b, (a, value_a, slope_a), (eta, value_t, slope_t))
-        b, value_b, slope_b = _where(is_b, (eta, value_t, slope_t), (b, value_b, slope_b))
-        inside = _cubic_minimizer(a, value_a, slope_a, b, value_b, slope_b)
-        eta = torch.where(b.isfinite(), inside, 4 * eta)
-    return best._replace(evaluations=evaluations)
-
-
-def _where(mask: Tensor, yes: tuple[Tensor, ...], no: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(torch.where(mask, u, v) for u, v in zip(yes, no, strict=True))
-
-
-def _cubic_minimizer(a: Tensor, va: Tensor, sa: Tensor, b: Tensor, vb: Tensor, sb: Tensor) -> Tensor:
+def _cubic_minimizer(a: Tensor, b: Tensor) -> Tensor:
     """The minimizer of the cubic through both ends of a bracket (Nocedal & Wright, Eq. 3.59).
 
     Kept in the inner 80 % so that brackets shrink; the middle where the cubic has no minimizer or an end is infinite.
     """
-    width = b - a
-    d1 = sa + sb - 3 * (va - vb) / (a - b)
+    (ea, va, sa), (eb, vb, sb) = a.unbind(-1), b.unbind(-1)
+    width = eb - ea
+    d1 = sa + sb + 3 * (va - vb) / width
     d2 = (d1 * d1 - sa * sb).clamp_min(0).sqrt()
-    cubic = b - width * (sb + d2 - d1) / (sb - sa + 2 * d2)
-    cubic = torch.where(cubic.isfinite(), cubic, a + width / 2)
-    return torch.minimum(torch.maximum(cubic, a + 0.1 * width), b - 0.1 * width)
+    cubic = eb - width * (sb + d2 - d1) / (sb - sa + 2 * d2)
+    cubic = torch.where(cubic.isfinite(), cubic, ea + width / 2)
+    return torch.minimum(torch.maximum(cubic, ea + 0.1 * width), eb - 0.1 * width)
+
+
+def _dot(u: Tensor, v: Tensor) -> Tensor:
+    product: Tensor = torch.linalg.vecdot(u, v)
+    return product
+
+
+Rows = TypeVar("Rows", Point, Search)
+
+
+def _where(rows: Tensor, yes: Rows, no: Rows) -> Rows:
+    """Row by row (...) one or the other; tensors with a last dimension more than `rows` are chosen as a whole."""
+    return tree_map(lambda u, v: torch.where(rows if u.ndim == rows.ndim else rows[..., None], u, v), yes, no)

@@ -6,12 +6,16 @@ written for batches of sample sets on any device; the tests hold it to scikit-le
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from modeseek.graphs import iterate
+
 MAX_SHIFTS = 300
 STOP = 1e-3  # of the bandwidth, as in scikit-learn
-MIN_BANDWIDTH = 1e-9  # identical samples: their mean, rounded, is still within reach of them
+MIN_BANDWIDTH = 1e-6  # identical samples: their mean, rounded, is still within reach of them
 
 
 def bandwidth(x: Tensor, quantile: float = 0.3) -> Tensor:
@@ -35,8 +39,14 @@ def dominant_mode(x: Tensor, quantile: float = 0.3) -> Tensor:
 
 
 def _distances(x: Tensor, z: Tensor) -> Tensor:
-    # Through a matrix product the distance of a point to itself would come out as 1e-8.
-    return torch.cdist(x, z, compute_mode="donot_use_mm_for_euclid_dist")
+    # Through a matrix product a distance of zero comes out as some 1e-8; without, CUDA takes seventy times longer.
+    return torch.cdist(x, z, compute_mode=f"{'' if x.is_cuda else 'donot_'}use_mm_for_euclid_dist")
+
+
+class _Seeds(NamedTuple):
+    at: Tensor  # b x S x d
+    intensity: Tensor  # b x S, how many samples the last mean was taken over
+    moving: Tensor  # b x S
 
 
 def _shift_to_modes(x: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,20 +54,21 @@ def _shift_to_modes(x: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns where the seeds rest (b x S x d), and how many samples the last mean was taken over (b x S).
     """
-    seeds, reach = x, width[..., None, None]
-    intensity = torch.zeros_like(x[..., 0])
-    moving = torch.ones_like(intensity, dtype=torch.bool)
-    for _ in range(MAX_SHIFTS):
-        within = (_distances(seeds, x) <= reach).to(x.dtype)
+
+    def shift(seeds: _Seeds) -> _Seeds:
+        within = (_distances(seeds.at, x) <= width[..., None, None]).to(x.dtype)
         count = within.sum(-1)
-        means = torch.where(count[..., None] > 0, within @ x / count[..., None], seeds)
-        shift = (means - seeds).norm(dim=-1)
-        seeds = torch.where(moving[..., None], means, seeds)
-        intensity = torch.where(moving, count, intensity)
-        moving = moving & (shift > STOP * width[..., None])
-        if not bool(moving.any()):
-            break
-    return seeds, intensity
+        means = torch.where(count[..., None] > 0, within @ x / count[..., None], seeds.at)
+        far = (means - seeds.at).norm(dim=-1) > STOP * width[..., None]
+        return _Seeds(
+            torch.where(seeds.moving[..., None], means, seeds.at),
+            torch.where(seeds.moving, count, seeds.intensity),
+            seeds.moving & far,
+        )
+
+    none = torch.zeros_like(x[..., 0])
+    rest = iterate(shift, _Seeds(x, none, none == 0), lambda seeds: seeds.moving, most=MAX_SHIFTS)
+    return rest.at, rest.intensity
 
 
 def _by_intensity(centres: Tensor, intensity: Tensor) -> Tensor:
@@ -68,13 +79,19 @@ def _by_intensity(centres: Tensor, intensity: Tensor) -> Tensor:
     return order
 
 
+class _Choice(NamedTuple):
+    kept: Tensor  # b x S
+    left: Tensor  # b x S, not yet decided
+
+
 def _suppress_neighbours(centres: Tensor, width: Tensor) -> Tensor:
     """Of centres in order (b x S x d), keep the first, drop those within a bandwidth of it, and so on: b x S."""
     near = _distances(centres, centres) <= width[..., None, None]
-    kept = torch.zeros_like(near[..., 0])
-    left = ~kept
-    while bool(left.any()):
+
+    def choose(choice: _Choice) -> _Choice:
+        kept, left = choice
         first = torch.zeros_like(left).scatter_(-1, left.int().argmax(-1, keepdim=True), True) & left
-        kept = kept | first
-        left = left & ~(near & first.unsqueeze(-1)).any(-2)
-    return kept
+        return _Choice(kept | first, left & ~first & ~(near & first.unsqueeze(-1)).any(-2))
+
+    none = torch.zeros_like(near[..., 0])
+    return iterate(choose, _Choice(none, ~none), lambda choice: choice.left, most=centres.shape[-2]).kept

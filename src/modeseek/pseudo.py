@@ -52,13 +52,13 @@ def pseudo_dataset(
 def refine_inputs(gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point") -> Tensor:
     """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6)."""
     if refine == "point":
-        return lbfgs(lambda z: _descend(gp, z, rho), x, 0.0, 1.0, steps=K).x
+        return lbfgs(lambda z: _descend(gp, z, rho), x, 0.0, 1.0, steps=K, record=gp.recordable).x
 
     def total(z: Tensor) -> tuple[Tensor, Tensor]:
         value, grad = _descend(gp, z.view(x.shape), rho)
         return value.sum(-1), grad.flatten(-2)
 
-    return lbfgs(total, x.flatten(-2), 0.0, 1.0, steps=K).x.view(x.shape)
+    return lbfgs(total, x.flatten(-2), 0.0, 1.0, steps=K, record=gp.recordable).x.view(x.shape)
 
 
 def _descend(gp: Surrogate, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:

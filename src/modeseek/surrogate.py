@@ -47,6 +47,10 @@ class Surrogate(Protocol):
     def y(self) -> Tensor:
         """Their standardized outcomes, b x n."""
 
+    @property
+    def recordable(self) -> bool:
+        """Whether its labels and gradients can be computed within a CUDA graph."""
+
     def label(self, x: Tensor, rho: float) -> Tensor:
         """What an input is worth, μ + ρσ, at x (b x m x d): b x m."""
 
@@ -99,6 +103,7 @@ class GP:
     inverse: Tensor
     fit_failed: Tensor  # b, the elements that fell back to prior hyperparameters
     evaluations: int = 0  # calls of the MAP objective that the fit took
+    recordable = True
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and standard deviation of f at x (b x m x d), each b x m."""
@@ -180,7 +185,7 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     K = _kernel(X, X, lengthscale)
     chol, info = torch.linalg.cholesky_ex(K + noise[..., None, None] * torch.eye(n, dtype=X.dtype, device=X.device))
-    A = torch.cholesky_inverse(chol)
+    A = _inverse(chol)
     mean = _best_mean(A, y)
     residual = y - mean[..., None]
     alpha = (A @ residual[..., None]).squeeze(-1)
@@ -193,12 +198,13 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     grad_lengthscale = quadratic / lengthscale.square()
     grad_noise = 0.5 * noise * (alpha.square().sum(-1) - A.diagonal(dim1=-2, dim2=-1).sum(-1))
 
-    loc = theta.new_tensor([_lengthscale_loc(d)] * d + [NOISE_LOC])
-    scale = theta.new_tensor([LENGTHSCALE_SCALE] * d + [NOISE_SCALE])
-    z = (theta - loc) / scale
-    value = value - (0.5 * z.square() + theta + scale.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
-    grad = torch.cat([grad_lengthscale, grad_noise[..., None]], -1) - z / scale - 1
-    return torch.where(info == 0, value, -torch.inf), grad
+    z_lengthscale = (theta[..., :-1] - _lengthscale_loc(d)) / LENGTHSCALE_SCALE
+    z_noise = (theta[..., -1:] - NOISE_LOC) / NOISE_SCALE
+    constant = d * math.log(LENGTHSCALE_SCALE) + math.log(NOISE_SCALE) + (d + 1) * 0.5 * math.log(2 * math.pi)
+    value = value - (0.5 * torch.cat([z_lengthscale, z_noise], -1).square() + theta).sum(-1) - constant
+    grad_lengthscale = grad_lengthscale - z_lengthscale / LENGTHSCALE_SCALE - 1
+    grad_noise = grad_noise[..., None] - z_noise / NOISE_SCALE - 1
+    return value.masked_fill(info != 0, -torch.inf), torch.cat([grad_lengthscale, grad_noise], -1)
 
 
 def _start(X: Tensor, log_lengthscale: float, log_noise: float) -> Tensor:
@@ -225,6 +231,16 @@ def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
     return exponent.clamp_max_(0).exp_()
 
 
+def _inverse(chol: Tensor) -> Tensor:
+    """(LLᵀ)⁻¹ from L, b x n x n."""
+    if not chol.is_cuda:
+        return torch.cholesky_inverse(chol)
+    # CUDA's cholesky_inverse cannot be part of a graph, and takes longer for a batch.
+    eye = torch.eye(chol.shape[-1], dtype=chol.dtype, device=chol.device).expand_as(chol)
+    W: Tensor = torch.linalg.solve_triangular(chol, eye, upper=False)
+    return W.mT @ W
+
+
 def _best_mean(A: Tensor, y: Tensor) -> Tensor:
     weights = A.sum(-1)
     return (weights * y).sum(-1) / weights.sum(-1)
@@ -240,7 +256,7 @@ def _posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: 
             torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
         )
         chol, _ = _factorize(X, hyperparameters)
-    inverse = torch.cholesky_inverse(chol)
+    inverse = _inverse(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
     return GP(X, y, hyperparameters, mean, alpha, inverse, failed)

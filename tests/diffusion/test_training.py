@@ -14,6 +14,7 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, _noisy_epochs, _TrainingStep, train
 
 SDE = VPSDE()
+RATES = torch.full((2,), 1e-3)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -60,7 +61,7 @@ def test_the_gradient_is_autograds_and_the_update_torchs_adamw(size: int) -> Non
         inputs = torch.cat([inputs, torch.ones(b, size, 1)], -1)
         weight = torch.rand(b, size, 1, generator=g)
         loss, grad = by_autograd(ours, inputs, noise, weight, hidden)
-        losses = step(inputs, noise, 2e-3, weight)
+        losses = step(inputs, noise, torch.tensor(2e-3), weight)
         torch.testing.assert_close(losses.sum(-1), loss, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(step.gradient, grad, atol=1e-5, rtol=1e-4)
         theirs.grad = grad
@@ -81,7 +82,7 @@ def test_an_epoch_shows_every_point_once_noised_by_the_sdes_kernel() -> None:
     m, d = 4000, 2
     x = torch.rand(1, m, d, generator=generator()) * 2 - 1
     y = torch.arange(m, dtype=torch.float32)[None]
-    inputs, noise, weight = _noisy_epochs(x, y, 2, SDE, 0.3, 0.25, "one", generator(1))
+    inputs, noise, weight, _, _ = _noisy_epochs(x, y, RATES[:2], SDE, 0.3, 0.25, "one", generator(1))
     assert inputs.shape == (2, 1, m, d + 17)
     x_t, dropped = inputs[..., :d], (inputs[..., d + 8 : -1] == 0).all(-1)
     assert dropped.float().mean().item() == pytest.approx(0.25, abs=0.03)
@@ -137,9 +138,24 @@ def test_the_learned_score_is_the_analytic_one_on_gaussian_data() -> None:
 
 def test_the_unweighted_loss_counts_times_near_t0_for_more() -> None:
     x, y = torch.zeros(1, 500, 1), torch.zeros(1, 500)
-    _, _, literal = _noisy_epochs(x, y, 1, SDE, 1e-3, 0.0, "one", generator())
-    _, _, weighted = _noisy_epochs(x, y, 1, SDE, 1e-3, 0.0, "h", generator())
-    assert weighted is None
-    assert literal is not None
+    literal = _noisy_epochs(x, y, RATES[:1], SDE, 1e-3, 0.0, "one", generator()).weight
+    weighted = _noisy_epochs(x, y, RATES[:1], SDE, 1e-3, 0.0, "h", generator()).weight
+    assert weighted.numel() == 0
     assert literal.max() > 100
     assert math.isclose(literal.min().item(), 1.0, abs_tol=0.01)
+
+
+@pytest.mark.parametrize("epochs", [3, 10, 25])
+def test_as_many_epochs_are_run_as_asked_at_their_rates(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates: list[float] = []
+    true = _TrainingStep.__call__
+
+    def counting(self: _TrainingStep, inputs: Tensor, noise: Tensor, lr: Tensor, *weight: Tensor) -> Tensor:
+        rates.append(float(lr))
+        return true(self, inputs, noise, lr, *weight)
+
+    monkeypatch.setattr(_TrainingStep, "__call__", counting)
+    x, y = torch.randn(1, 300, 2, generator=generator()), torch.randn(1, 300, generator=generator(1))
+    train_(initialize((1,), 2, 64, generator(2)), x, y, epochs=epochs)
+    schedule = Schedule(epochs=epochs)
+    assert rates == pytest.approx([schedule.learning_rate(e) for e in range(epochs) for _ in range(2)])

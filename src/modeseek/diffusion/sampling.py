@@ -18,6 +18,7 @@ from torch import Tensor
 
 from modeseek.diffusion.network import condition_features, predict_noise
 from modeseek.diffusion.sde import VPSDE
+from modeseek.graphs import recorded
 
 Solver = Literal["ode", "sde"]
 Score = Callable[[Tensor, Tensor], Tensor]  # x: b x S x d, t: scalar tensor  ->  b x S x d
@@ -55,14 +56,21 @@ def backward(
         return -sde.beta(t) * (0.5 * x + half * score(x, t))
 
     times = time_grid(steps, t0, x.device).to(x.dtype)
-    for t, t_next in itertools.pairwise(times):
+    x, increment = x.clone(), torch.zeros_like(x)
+    t, t_next = times[0].clone(), times[1].clone()
+
+    def step() -> None:
         dt = t_next - t
-        diffusion = torch.zeros_like(x)
+        slope = drift(x, t)
+        moved = x + dt * slope + increment
+        x.add_(0.5 * dt * (slope + drift(moved, t_next)) + increment)
+
+    run = recorded(step, x.device)
+    for now, then in itertools.pairwise(times):
+        t.copy_(now)
+        t_next.copy_(then)
         if solver == "sde":
             # The variance of the increment is exactly ∫β over the step.
-            increment = torch.randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
-            diffusion = (sde.integral(t) - sde.integral(t_next)).sqrt() * increment
-        slope = drift(x, t)
-        predicted = x + dt * slope + diffusion
-        x = x + 0.5 * dt * (slope + drift(predicted, t_next)) + diffusion
+            increment.normal_(generator=generator).mul_((sde.integral(now) - sde.integral(then)).sqrt())
+        run()
     return x

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, embed, layers, mish
 from modeseek.diffusion.sde import VPSDE
+from modeseek.graphs import recorded, tree_map
 
 EPOCHS_PREPARED = 10  # epochs whose noisy inputs are made at once: fewer, larger operations; bounded memory
 
@@ -73,38 +75,51 @@ def train(
     theta, x, y = theta.reshape(-1, theta.shape[-1]).clone(), x.reshape(-1, m, d), y.reshape(-1, m)
     sizes = {min(schedule.batch_size, m - start) for start in range(0, m, schedule.batch_size)}
     step = _TrainingStep(theta, d, hidden, schedule.weight_decay, sizes)
-    loss = torch.zeros(len(x), device=x.device)
+    rates = torch.tensor([schedule.learning_rate(epoch) for epoch in range(schedule.epochs)], device=x.device)
+    data: NoisyEpochs | None = None
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
-        epochs = range(first, min(first + EPOCHS_PREPARED, schedule.epochs))
-        inputs, noise, weight = _noisy_epochs(x, y, len(epochs), sde, t0, p_drop, loss_weight, generator)
-        for i, epoch in enumerate(epochs):
-            lr = schedule.learning_rate(epoch)
-            parts = [
-                tensor[i].split(schedule.batch_size, 1) for tensor in (inputs, noise, weight) if tensor is not None
-            ]
-            for batch_inputs, batch_noise, *batch_weight in zip(*parts, strict=True):
-                losses = step(batch_inputs, batch_noise, lr, *batch_weight)
-                if epoch == schedule.epochs - 1:
-                    loss += losses.sum(-1)
-    return theta.reshape(*batch, -1), loss.reshape(batch) / m
+        lr = rates[first : first + EPOCHS_PREPARED]
+        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, generator)
+        if data is None or len(lr) < len(data.lr):
+            data = fresh
+            run = recorded(partial(_run_epochs, step, data, schedule.batch_size), x.device)
+        else:
+            tree_map(Tensor.copy_, data, fresh)
+        run()
+    assert data is not None
+    return theta.reshape(*batch, -1), data.loss[-1].reshape(batch) / m
+
+
+class NoisyEpochs(NamedTuple):
+    """What some epochs of training need (E of them, on b x m inputs), and their loss."""
+
+    inputs: Tensor  # E x b x m x (d+17); the last is a constant one, which makes the first bias a row of the weights
+    noise: Tensor  # E x b x m x d
+    weight: Tensor  # E x b x m x 1, of the loss; E x 0 where it is one everywhere
+    lr: Tensor  # E
+    loss: Tensor  # E x b, the sum over the m inputs
+
+
+def _run_epochs(step: _TrainingStep, data: NoisyEpochs, batch_size: int) -> None:
+    data.loss.zero_()
+    for inputs, noise, weight, lr, loss in zip(*data, strict=True):
+        parts = [tensor.split(batch_size, 1) for tensor in (inputs, noise, weight) if tensor.ndim > 1]
+        for batch_inputs, batch_noise, *batch_weight in zip(*parts, strict=True):
+            loss += step(batch_inputs, batch_noise, lr, *batch_weight).sum(-1)
 
 
 def _noisy_epochs(
     x: Tensor,
     y: Tensor,
-    epochs: int,
+    lr: Tensor,
     sde: VPSDE,
     t0: float,
     p_drop: float,
     loss_weight: LossWeight,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Inputs, noise and loss weights for some epochs: epochs x b x m x (d+17), ... x d and ... x 1 (None for all one).
-
-    Each epoch and element has its own shuffle, times, noise and dropped conditions. The last input is a constant one,
-    which makes the first layer's bias a row of its weights.
-    """
-    shape = (epochs, *y.shape)
+) -> NoisyEpochs:
+    """Epochs with the learning rates given; each epoch and element has its own shuffle, times, noise and drop-outs."""
+    shape = (len(lr), *y.shape)
     order = _rand(shape, x, generator).argsort(-1)
     rows = torch.cat([x, embed(y)], -1).expand(*shape, -1)
     x0, label = rows.gather(-2, order[..., None].expand_as(rows)).split([x.shape[-1], EMBEDDING], -1)
@@ -114,7 +129,8 @@ def _noisy_epochs(
     h = sde.h(t)[..., None]
     x_t = sde.alpha(t)[..., None] * x0 + h.sqrt() * noise
     inputs = torch.cat([x_t, embed(TIME_SCALE * t), label * keep, torch.ones_like(h)], -1)
-    return inputs, noise, None if loss_weight == "h" else 1 / h
+    weight = 1 / h if loss_weight == "one" else h.new_empty(len(lr), 0)
+    return NoisyEpochs(inputs, noise, weight, lr.clone(), h.new_zeros(shape[:2]))
 
 
 def _rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
@@ -141,7 +157,7 @@ class _TrainingStep:
         self.views = {size: [buffer[:, :size] for buffer in buffers] for size in sizes}
         self.W2T, self.W3T = self.net.W2.mT, self.net.W3.mT
 
-    def __call__(self, inputs: Tensor, noise: Tensor, lr: float, weight: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, noise: Tensor, lr: Tensor, weight: Tensor | None = None) -> Tensor:
         """One update from a mini-batch (b x B x ..., b a single dimension); returns each sample's loss (b x B)."""
         net, grad, size = self.net, self.grad, inputs.shape[-2]
         z, p, a1, a2, slope1, slope2 = self.views[size]
@@ -160,7 +176,7 @@ class _TrainingStep:
         losses: Tensor = torch.linalg.vecdot(error, d_output)
         return losses * (size / 2)
 
-    def _adamw(self, lr: float) -> None:
+    def _adamw(self, lr: Tensor) -> None:
         # The kernel under torch.optim.AdamW(fused=True), whose bookkeeping would take as long again at this size, and
         # whose first step would import the compiler, for a second.
         self.count.add_(1)

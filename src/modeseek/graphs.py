@@ -1,0 +1,80 @@
+"""CUDA graphs: one turn of a loop, recorded once and replayed.
+
+The tensors of one optimization are so small that a GPU finishes an operation sooner than Python can ask for the next.
+A turn that works on the same tensors each time can be recorded as a graph, and replaying it is one request. On a CPU
+everything here is a plain call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+Tree = TypeVar("Tree")  # a tensor, or a NamedTuple of trees
+
+CHECK_EVERY = 4  # turns between questions to a GPU, each of which waits for everything before it
+
+
+def iterate(
+    turn: Callable[[Tree], Tree],
+    state: Tree,
+    running: Callable[[Tree], Tensor],
+    *,
+    most: int,
+    record: bool = True,
+) -> Tree:
+    """turn(turn(...(state))) while any entry of `running(state)` is true, `most` times at the most.
+
+    Args:
+        turn: must not change a state in which nothing runs: a GPU is asked only every few turns.
+        record: false for a turn that cannot be part of a CUDA graph, because it has to wait for its own results.
+    """
+    if not (record and running(state).is_cuda):
+        for _ in range(most):
+            if not bool(running(state).any()):
+                break
+            state = turn(state)
+        return state
+    kept = tree_map(Tensor.clone, state)  # each tensor its own, to be written in place
+    replay = recorded(lambda: tree_map(Tensor.copy_, kept, turn(kept)), running(kept).device)
+    for i in range(most):
+        if i % CHECK_EVERY == 0 and not bool(running(kept).any()):
+            break
+        replay()
+    return kept
+
+
+def recorded(work: Callable[[], object], device: torch.device) -> Callable[[], object]:
+    """`work`, which reads and writes the same tensors each time; on a GPU, from its second call on as a CUDA graph.
+
+    The first call sets up libraries and caches, which must not happen within a recording.
+    """
+    if device.type != "cuda":
+        return work
+    graph = torch.cuda.CUDAGraph()
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            work()
+            return
+        if calls == 2:
+            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+                work()
+        graph.replay()
+
+    return call
+
+
+def tree_map(function: Callable[..., Tensor], *trees: Tree) -> Tree:
+    """The function of the trees' tensors, one by one, as a tree."""
+    first: Any = trees[0]
+    if isinstance(first, Tensor):
+        return cast(Tree, function(*trees))
+    branches = zip(*cast(tuple[Any, ...], trees), strict=True)
+    return cast(Tree, type(first)(*(tree_map(function, *branch) for branch in branches)))
