@@ -105,7 +105,7 @@ def test_accepted_steps_satisfy_the_strong_wolfe_conditions(d: int, first: float
         searching = torch.ones(64, dtype=torch.bool)
         for _ in range(60):
             tried = search.eta
-            after, ended = search_once(objective, at, search, searching, Box(-far, far), max_evaluations=60)
+            after, ended = search_once(objective, at, search, searching, Box(-far, far))
             slope, end = -(at.grad * at.grad).sum(-1), after.best
             torch.testing.assert_close(end.x[ended], (x - tried[:, None] * at.grad)[ended])
             assert (end.value <= at.value + SUFFICIENT_DECREASE * tried * slope + 1e-12)[ended].all()
@@ -143,3 +143,12 @@ def test_steps_zero_evaluates_once_and_projects() -> None:
     end = lbfgs(objective, torch.full((2, 2), 5.0, dtype=torch.float64), 0.0, 1.0, steps=0)
     assert end.evaluations == 1
     assert (end.x == 1).all()
+
+
+def test_a_row_ends_with_its_evaluations() -> None:
+    x0 = torch.rand(8, 4, dtype=torch.float64, generator=generator(4)) * 4 - 2
+    few = lbfgs(rosenbrock, x0, -2.0, 2.0, steps=50, max_evaluations=12)
+    many = lbfgs(rosenbrock, x0, -2.0, 2.0, steps=50)
+    assert few.evaluations <= 13  # with that of the start
+    assert (few.value < rosenbrock(x0)[0]).all()
+    assert (many.value <= few.value).all()

@@ -31,6 +31,7 @@ Objective = Callable[[Tensor], tuple[Tensor, Tensor]]  # ... x D  ->  value ...,
 
 SUFFICIENT_DECREASE = 1e-4  # c1 and c2 as recommended for quasi-Newton directions (Nocedal & Wright, p. 62)
 CURVATURE = 0.9
+MAX_SEARCH = 20  # evaluations of a line search
 
 
 class Minimum(NamedTuple):
@@ -109,7 +110,7 @@ def lbfgs(
     first_move: float = 0.1,
     gtol: float = 1e-5,
     ftol: float = 0.0,
-    max_evaluations: int = 20,
+    max_evaluations: int | None = None,
     record: bool = True,
 ) -> Minimum:
     """Minimize each row of `objective` over the box [lower, upper], by at most `steps` L-BFGS steps.
@@ -121,7 +122,7 @@ def lbfgs(
         objective: gives the values (...) and gradients (... x D) of all rows.
         x: ... x D, the starts; projected onto the box first.
         first_move: how far the first step moves the coordinate with the largest derivative.
-        max_evaluations: evaluations a line search may take.
+        max_evaluations: of a row in all; None: as many as its line searches may take.
         record: whether the objective can be part of a CUDA graph: it asks nothing of the GPU while it runs.
     """
     box = Box(*(torch.as_tensor(bound, dtype=x.dtype, device=x.device) for bound in (lower, upper)))
@@ -145,7 +146,7 @@ def lbfgs(
         return begin_search(at, direction, eta), is_newton, running & (largest > gtol)
 
     def turn(state: State) -> State:
-        search, ended = search_once(objective, state.at, state.search, state.running, box, max_evaluations)
+        search, ended = search_once(objective, state.at, state.search, state.running, box)
         at = _where(ended, search.best, state.at)
         curvature = _remember(state.curvature, state.at, at, ended, search.found, memory)
         failed = ended & ~search.found  # its curvature is forgotten before a row is given up
@@ -166,7 +167,7 @@ def lbfgs(
     search, is_newton, running = next_search(start, curvature, running)
     count = torch.zeros_like(none, dtype=torch.long)
     state = State(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
-    end = iterate(turn, state, lambda state: state.running, most=steps * max_evaluations, record=record)
+    end = iterate(turn, state, lambda state: state.running, most=max_evaluations or steps * MAX_SEARCH, record=record)
     return Minimum(end.at.x, end.at.value, int(end.evaluations))
 
 
@@ -179,9 +180,7 @@ def begin_search(at: Point, direction: Tensor, eta: Tensor) -> Search:
     return Search(direction, slope, eta, a, b, at, no, torch.zeros_like(eta, dtype=torch.long))
 
 
-def search_once(
-    objective: Objective, at: Point, search: Search, searching: Tensor, box: Box, max_evaluations: int
-) -> tuple[Search, Tensor]:
+def search_once(objective: Objective, at: Point, search: Search, searching: Tensor, box: Box) -> tuple[Search, Tensor]:
     """Evaluate one trial point in every row that is `searching` (...): the search after it, and where it ended (...).
 
     It ends at a point with the strong Wolfe conditions, which is then the best one, or when a row runs out of
@@ -214,7 +213,7 @@ def search_once(
         found | better,
         tried,
     )
-    return after, accept | (searching & (tried >= max_evaluations))
+    return after, accept | (searching & (tried >= MAX_SEARCH))
 
 
 def _finite(point: Point) -> Tensor:

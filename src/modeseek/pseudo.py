@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from modeseek.lbfgs import lbfgs
+from modeseek.lbfgs import Objective, lbfgs
 from modeseek.surrogate import Surrogate
 
 SOBOL_BITS = 30  # of torch's SobolEngine
@@ -51,14 +51,17 @@ def pseudo_dataset(
 
 def refine_inputs(gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point") -> Tensor:
     """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6)."""
-    if refine == "point":
-        return lbfgs(lambda z: _descend(gp, z, rho), x, 0.0, 1.0, steps=K, record=gp.recordable).x
+    evaluations = 2 * K + 5  # few of many runs need more, and all others would wait for them
+
+    def climb(objective: Objective, start: Tensor) -> Tensor:
+        end = lbfgs(objective, start, 0.0, 1.0, steps=K, max_evaluations=evaluations, record=gp.recordable)
+        return end.x.view(x.shape)
 
     def total(z: Tensor) -> tuple[Tensor, Tensor]:
         value, grad = _descend(gp, z.view(x.shape), rho)
         return value.sum(-1), grad.flatten(-2)
 
-    return lbfgs(total, x.flatten(-2), 0.0, 1.0, steps=K, record=gp.recordable).x.view(x.shape)
+    return climb(lambda z: _descend(gp, z, rho), x) if refine == "point" else climb(total, x.flatten(-2))
 
 
 def _descend(gp: Surrogate, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:

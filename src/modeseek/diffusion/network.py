@@ -87,9 +87,15 @@ def mish(z: Tensor, p: Tensor, out: Tensor, slope: Tensor | None = None) -> Tens
 
     With p = sigmoid(z) and v = 1/(1 + (1 − p)²), z·tanh(softplus(z)) = z (2v − 1), and the derivative is
     2v − 1 + 4 z p v (1 − v): one transcendental function for both, where the definition has three.
-    In place on given buffers: at this size, allocating costs more than computing.
+    In place on given buffers: at this size, allocating costs more than computing. A GPU is better served by torch's own
+    kernels, one pass each.
     """
     one, minus_one = _ones(z.dtype, z.device)
+    if z.is_cuda:
+        if slope is not None:
+            slope.copy_(torch.ops.aten.mish_backward(one, z))
+        torch.ops.aten.mish.out(z, out=out)
+        return out
     torch.sigmoid(z, out=p)
     torch.sub(p, 1, out=out)
     torch.addcmul(one, out, out, out=out).reciprocal_()  # v
