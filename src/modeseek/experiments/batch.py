@@ -1,66 +1,179 @@
-"""All replications of a task as one batch on one device: DMS alone, which is batch-first throughout."""
+"""All replications of a task as one batch on one device: DMS alone, which is batch-first throughout.
+
+A batch in progress is kept in a file beside its records, `results/<task>/<method>.<first>-<last>.batch`, so that a run
+that was stopped or killed goes on where it was; the file is removed once the records are written.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 import time
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from tqdm import tqdm
 
 from modeseek import problems
+from modeseek.diffusion.network import parameter_count
 from modeseek.dms import DMSConfig, State, suggest
-from modeseek.experiments.campaign import METHOD, Work, initial_design, observe, record_of, seed_of, stream
-from modeseek.experiments.records import Record
-from modeseek.parameters import Array
+from modeseek.errors import ConfigError, DeviceError
+from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
+from modeseek.experiments.records import Record, TornRecord
 from modeseek.problems import Problem
 
+SAVE_EVERY = 10.0  # seconds: what a kill may cost
+MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay under
 
-def run_batch(group: Sequence[Work]) -> list[Record]:
-    """Run replications of one task and method side by side; if that raises, each gets a failed record."""
-    problem, config, device = problems.get(group[0].task), group[0].config, group[0].device
+
+def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> Iterator[Record]:
+    """Run replications of one task and method side by side, as many at a time as fit onto their device.
+
+    A batch that runs out of memory all the same is split in two. If a batch raises, each of its replications gets a
+    failed record. DeviceError when not even one replication fits.
+    """
+    most = replications_that_fit(group[0])
+    for start in range(0, len(group), most):
+        part = group[start : start + most]
+        try:
+            file = folder / part[0].task / f"{part[0].method}.{part[0].replication}-{part[-1].replication}.batch"
+            yield from _run_batch(part, file, progress)
+            file.unlink(missing_ok=True)  # only now are the records on the disk
+        except torch.cuda.OutOfMemoryError as error:
+            if len(part) == 1:
+                raise DeviceError(
+                    f"one replication of {part[0].method} on {part[0].task} does not fit onto {part[0].device}; "
+                    "use --device cpu, or smaller m and S, as in --method dms[m=500;S=200]"
+                ) from error
+            torch.cuda.empty_cache()
+            middle = len(part) // 2
+            yield from run_batches(part[:middle], folder, progress)
+            yield from run_batches(part[middle:], folder, progress)
+
+
+def replications_that_fit(work: Work) -> int:
+    """How many replications of this task and method a device has memory for, at least one."""
+    device = torch.device(work.device)
+    if device.type != "cuda":
+        return sys.maxsize
+    free, _ = torch.cuda.mem_get_info(device)
+    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return max(1, int(MEMORY_SHARE * free / bytes_of_replication(work)))
+
+
+def bytes_of_replication(work: Work) -> int:
+    """What the largest tensors of one replication's last iteration take, each stage's counted as if all were there."""
+    problem, config = problems.get(work.task), work.config
     assert config is not None
-    replications = [work.replication for work in group]
-    X = np.stack([initial_design(problem, replication) for replication in replications])
-    outcomes: list[Array] = []  # for each evaluation, observed and noise-free: b x 2
-    iterations: list[float] = []
-    stages: dict[str, float] = {}
-    error = None
+    d, n = problem.d, problem.n_initial + problem.budget
+    m, _, S = config.sizes(d)
+    fit = 3 * 10 * n * n  # starts, and copies of K, A, G
+    refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
+    mean_shift = 6 * S * S
+    train = 10 * m * 6 * (d + 17) + 8 * max(m, 256) * config.hidden + 8 * parameter_count(d, config.hidden)
+    return 8 * (fit + refine + mean_shift) + 4 * train
+
+
+@dataclass
+class Progress:
+    """A batch's evaluations so far, and what the next iteration starts from."""
+
+    X: Tensor  # b x n x d on the unit cube, as evaluated or, up to the initial design's end, to be evaluated
+    outcomes: Tensor  # 2 x b x evaluations: observed, and without noise
+    state: State | None = None
+    iterations: list[float] = field(default_factory=list)  # seconds of each
+    stages: dict[str, float] = field(default_factory=dict)
+
+
+def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record]:
+    problem, config = problems.get(group[0].task), group[0].config
+    assert config is not None
+    run = _load(file, group) or _begin(problem, group)
+    total, error = problem.n_initial + problem.budget, None
+    name = f"{group[0].task}, {group[0].method} x {len(group)}"
+    done, saved = run.outcomes.shape[-1], time.monotonic()
     try:
-        state: State | None = None
-        for number in range(problem.n_initial + problem.budget):
+        for number in tqdm(
+            range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"
+        ):
             if number >= problem.n_initial:
-                began = time.perf_counter()
-                Y = np.stack(outcomes)[..., 0].T
-                u, state, seconds = _next(problem, X, Y, config, state, replications, number, device)
-                iterations.append(time.perf_counter() - began)
-                for stage, value in seconds.items():
-                    stages[stage] = stages.get(stage, 0.0) + value
-                X = np.concatenate([X, u[:, None]], axis=1)
-            rows = zip(X[:, number], replications, strict=True)
-            outcomes.append(np.array([observe(problem, u, replication, number) for u, replication in rows]))
+                _advance(run, problem, config, group, number)
+            seen = observe_all(problem, run.X[:, number].numpy(), [work.replication for work in group], number)
+            run.outcomes = torch.cat([run.outcomes, torch.from_numpy(np.stack(seen))[..., None]], -1)
+            if time.monotonic() - saved > SAVE_EVERY:
+                _save(file, run, group)
+                saved = time.monotonic()
+    except torch.cuda.OutOfMemoryError:
+        raise
     except Exception:
         error = traceback.format_exc()
-    series = np.stack(outcomes, axis=1) if outcomes else np.zeros((len(group), 0, 2))
+    except KeyboardInterrupt:
+        _save(file, run, group)
+        raise
+    observed, values = run.outcomes.tolist()
     return [
-        record_of(work, len(group), series[i, :, 0].tolist(), series[i, :, 1].tolist(), iterations, dict(stages), error)
+        record_of(work, len(group), observed[i], values[i], run.iterations, dict(run.stages), error)
         for i, work in enumerate(group)
     ]
 
 
-def _next(
-    problem: Problem,
-    X: Array,
-    Y: Array,
-    config: DMSConfig,
-    state: State | None,
-    replications: list[int],
-    number: int,
-    device: str,
-) -> tuple[Array, State, dict[str, float]]:
-    """The next point of each replication (b x d), snapped; the state to carry on; seconds by stage."""
-    seed = seed_of(stream(problem.name, min(replications), METHOD, number))
-    data, outcomes = (torch.from_numpy(array).to(device) for array in (X, Y))
-    out = suggest(data, outcomes, config, torch.Generator().manual_seed(seed), state)
-    return problem.space.snap(out.x_next.cpu().numpy()), out.state, out.seconds
+def _begin(problem: Problem, group: Sequence[Work]) -> Progress:
+    X = np.stack([initial_design(problem, work.replication) for work in group])
+    return Progress(torch.from_numpy(X), torch.zeros(2, len(group), 0, dtype=torch.float64))
+
+
+def _advance(run: Progress, problem: Problem, config: DMSConfig, group: Sequence[Work], number: int) -> None:
+    """Add the next point of each replication, snapped."""
+    began = time.perf_counter()
+    device = torch.device(group[0].device)
+    seed = seed_of(stream(problem.name, min(work.replication for work in group), METHOD, number))
+    data, outcomes = run.X.to(device), run.outcomes[0].to(device)
+    out = suggest(data, outcomes, config, torch.Generator().manual_seed(seed), run.state)
+    x_next = torch.from_numpy(problem.space.snap(out.x_next.cpu().numpy()))
+    run.X, run.state = torch.cat([run.X, x_next[:, None]], 1), out.state
+    run.iterations.append(time.perf_counter() - began)
+    for stage, seconds in out.seconds.items():
+        run.stages[stage] = run.stages.get(stage, 0.0) + seconds
+
+
+def _save(file: Path, run: Progress, group: Sequence[Work]) -> None:
+    """Write the file in one step."""
+    state = {} if run.state is None else run.state._asdict()
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
+    facts = {
+        "keys": json.dumps([work.key for work in group]),
+        "iterations": json.dumps(run.iterations),
+        "stages": json.dumps(run.stages),
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    save_file({"X": run.X, "outcomes": run.outcomes, **tensors}, part, facts)
+    os.replace(part, file)
+
+
+def _load(file: Path, group: Sequence[Work]) -> Progress | None:
+    """What `_save` wrote; None where there is nothing. ConfigError where it is of another configuration."""
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, "pt", device=group[0].device) as saved:
+            facts = {name: json.loads(text) for name, text in saved.metadata().items()}
+            tensors = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, OSError) as error:
+        warnings.warn(f"{file} is not a whole batch, which begins anew: {error}", TornRecord, stacklevel=2)
+        return None
+    if facts["keys"] != [work.key for work in group]:
+        raise ConfigError(
+            f"{file.resolve()} is a batch in progress under another configuration; remove it, or choose another --out"
+        )
+    X, outcomes = tensors.pop("X").cpu(), tensors.pop("outcomes").cpu()
+    return Progress(X, outcomes, State(**tensors) if tensors else None, facts["iterations"], facts["stages"])

@@ -17,6 +17,8 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -110,6 +112,17 @@ def observe(problem: Problem, u: Array, replication: int, number: int) -> tuple[
         return value, value  # a training run is not repeated to be told the same
     noise = np.random.default_rng(stream(problem.name, replication, NOISE, number))
     return problem.evaluate(params, noise), value
+
+
+def observe_all(problem: Problem, U: Array, replications: Sequence[int], number: int) -> tuple[Array, Array]:
+    """Evaluation `number` of several replications at U (b x d): `observe` of each, as two arrays of b."""
+    if problem.values is None:
+        rows = zip(U, replications, strict=True)
+        outcomes = np.array([observe(problem, u, replication, number) for u, replication in rows])
+        return outcomes[:, 0], outcomes[:, 1]
+    values = problem.values(torch.from_numpy(U)).numpy()
+    noise = [np.random.default_rng(stream(problem.name, r, NOISE, number)).standard_normal() for r in replications]
+    return values + problem.noise * np.array(noise), values
 
 
 def run_replication(work: Work) -> Record:
@@ -209,7 +222,7 @@ def run_campaign(
     engines: dict[str, Callable[[list[Work], int], Iterator[Record]]] = {
         "local": _run_locally,
         "ray": _run_on_ray,
-        "batch": _run_as_batches,
+        "batch": partial(_run_as_batches, folder=store.folder, progress=progress),
     }
     if engine not in engines:
         raise ConfigError(f"engine must be one of {', '.join(engines)}, not {engine!r}")
@@ -275,8 +288,8 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
             ray.shutdown()
 
 
-def _run_as_batches(missing: list[Work], workers: int) -> Iterator[Record]:
-    from modeseek.experiments.batch import run_batch
+def _run_as_batches(missing: list[Work], workers: int, folder: Path, progress: bool) -> Iterator[Record]:
+    from modeseek.experiments.batch import run_batches
 
     groups: dict[tuple[str, str], list[Work]] = {}
     for work in missing:
@@ -284,4 +297,4 @@ def _run_as_batches(missing: list[Work], workers: int) -> Iterator[Record]:
             raise ConfigError(f"engine='batch' runs DMS only, not {work.method!r}")
         groups.setdefault((work.task, work.method), []).append(work)
     for group in groups.values():
-        yield from run_batch(group)
+        yield from run_batches(group, folder, progress)

@@ -1,0 +1,133 @@
+"""The batch engine: stopped and resumed, split where memory ends, and observed as single runs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from modeseek import problems
+from modeseek.dms import DMSConfig, Suggestion, suggest
+from modeseek.errors import ConfigError, DeviceError
+from modeseek.experiments import batch
+from modeseek.experiments.batch import bytes_of_replication, run_batches
+from modeseek.experiments.campaign import Work, observe, observe_all, run_campaign
+from modeseek.experiments.records import Store, TornRecord
+
+TASK = "styblinski-tang-2"
+CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
+
+
+@pytest.fixture(autouse=True)
+def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
+
+
+def works(n: int) -> list[Work]:
+    return [Work(TASK, "dms", replication) for replication in range(n)]
+
+
+def stop_at(number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the suggestion for this evaluation raise."""
+
+    def stopping(X: torch.Tensor, *rest: object) -> Suggestion:
+        if X.shape[1] == number:
+            raise error
+        return suggest(X, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch, "suggest", stopping)
+
+
+@pytest.mark.parametrize("save_every", [0.0, 1e9])
+def test_a_stopped_batch_goes_on_as_if_never_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_every: float
+) -> None:
+    whole = list(run_batches(works(3), tmp_path / "whole"))
+    monkeypatch.setattr(batch, "SAVE_EVERY", save_every)
+    with monkeypatch.context() as stopped:
+        stop_at(37, KeyboardInterrupt(), stopped)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(works(3), tmp_path / "stopped"))
+    (file,) = (tmp_path / "stopped").glob("*/*.batch")
+    with monkeypatch.context() as early:
+        stop_at(30, AssertionError("it began anew"), early)
+        resumed = list(run_batches(works(3), tmp_path / "stopped"))
+    assert [r.status for r in resumed] == ["complete"] * 3
+    assert [(r.observed, r.values) for r in resumed] == [(r.observed, r.values) for r in whole]
+    assert len(resumed[0].iterations) == problems.get(TASK).budget
+    assert not file.exists()
+
+
+def test_a_batch_of_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as stopped:
+        stop_at(30, KeyboardInterrupt(), stopped)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(works(2), tmp_path))
+    monkeypatch.setattr(Work, "config", property(lambda self: DMSConfig(m=33)))
+    with pytest.raises(ConfigError, match="another configuration"):
+        list(run_batches(works(2), tmp_path))
+
+
+def test_a_torn_batch_begins_anew(tmp_path: Path) -> None:
+    file = tmp_path / TASK / "dms.0-1.batch"
+    file.parent.mkdir()
+    file.write_bytes(b"\x10\x00\x00")
+    with pytest.warns(TornRecord, match="anew"):
+        records = list(run_batches(works(2), tmp_path))
+    assert [r.status for r in records] == ["complete"] * 2
+
+
+def test_a_batch_out_of_memory_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def small(X: torch.Tensor, *rest: object) -> Suggestion:
+        sizes.append(len(X))
+        if len(X) > 2:
+            raise torch.cuda.OutOfMemoryError
+        return suggest(X, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch, "suggest", small)
+    records = run_campaign([TASK], ["dms"], Store(tmp_path), reps=5, engine="batch", progress=False)
+    assert sorted(r.replication for r in records) == list(range(5))
+    assert {r.status for r in records} == {"complete"}
+    assert {r.batch for r in records} == {1, 2}
+    assert max(sizes) == 5
+
+
+def test_one_replication_out_of_memory_names_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_at(20, torch.cuda.OutOfMemoryError(), monkeypatch)
+    with pytest.raises(DeviceError, match="m and S"):
+        list(run_batches(works(2), tmp_path))
+
+
+def test_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 10 * bytes_of_replication(works(1)[0]) / batch.MEMORY_SHARE
+    for name, value in (("mem_get_info", (int(free) + 8, 0)), ("memory_reserved", 0), ("memory_allocated", 0)):
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    assert batch.replications_that_fit(Work(TASK, "dms", 0, "cuda")) == 10
+
+
+def test_all_are_observed_as_each_is() -> None:
+    U = np.random.default_rng(0).random((3, 2))
+    for number in (0, 17):
+        observed, values = observe_all(problems.get(TASK), U, [4, 0, 9], number)
+        single = [observe(problems.get(TASK), u, r, number) for u, r in zip(U, [4, 0, 9], strict=True)]
+        np.testing.assert_allclose(np.stack([observed, values], 1), single, rtol=1e-12)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.gpu
+@pytest.mark.parametrize(("task", "paper"), [("styblinski-tang-2", True), ("levy-10", False), ("levy-50", False)])
+def test_the_plan_is_not_below_what_is_used(task: str, paper: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    problem, work = problems.get(task), Work(task, "dms-paper" if paper else "dms", 0, "cuda")
+    n, b = problem.n_initial + problem.budget, 8
+    X = torch.rand(b, n, problem.d, dtype=torch.float64, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    assert work.config is not None
+    suggest(X, problem.values(X), work.config, torch.Generator().manual_seed(0))  # type: ignore[misc]
+    used = (torch.cuda.max_memory_allocated() - before) / b
+    assert used < bytes_of_replication(work) < 20 * used
