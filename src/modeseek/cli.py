@@ -1,23 +1,49 @@
-"""The command line: `modeseek demo`, `bench` and `report`."""
+"""The command line: `modeseek optimize`, `demo`, `bench` and `report`."""
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import modeseek
-from modeseek.errors import ModeseekError
+from modeseek.errors import MissingExtraError, ModeseekError
+
+OPTIMIZE_EPILOG = """\
+example, with `def objective(params): ...` in my_module.py:
+
+  modeseek optimize my_module:objective --space space.toml --trials 60 --workers 4
+  modeseek optimize my_module:objective --show
+  optuna-dashboard sqlite:///modeseek.db
+
+space.toml has one table a parameter:
+
+  [lr]
+  type = "float"                  # or "int", "categorical"
+  low = 1e-5
+  high = 1e-1
+  log = true                      # or step = 0.1
+
+  [act]
+  type = "categorical"
+  choices = ["relu", "tanh"]
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `modeseek ...` and return its exit status."""
-    parser = argparse.ArgumentParser(prog="modeseek", description=modeseek.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="modeseek", description=modeseek.__doc__, epilog="`modeseek COMMAND --help` says more about a command."
+    )
     parser.add_argument("--version", action="version", version=f"modeseek {modeseek.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="optimize Styblinski-Tang in two dimensions and draw what happened")
+    _add_optimize(commands)
+
+    demo = commands.add_parser("demo", help="optimize a function of two variables and draw it")
     demo.add_argument("--budget", type=int, default=50, help="evaluations, 10 of them Sobol points (default: 50)")
     demo.add_argument("--seed", type=int, default=0, help="(default: 0)")
     demo.add_argument("--out", type=Path, default=Path("demo.png"), help="the picture's file (default: demo.png)")
@@ -30,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     theory.add_argument("--out", type=Path, default=Path("report"), help="folder to write into (default: report)")
     theory.add_argument("--seeds", type=int, default=10, help="(default: 10)")
     theory.set_defaults(run=_theory)
+    _add_bench_measurements(bench_commands)
 
     report = commands.add_parser("report", help="figures, tables and an HTML page from stored results")
     report.add_argument("results", type=Path, help="folder of records that `modeseek bench run` wrote")
@@ -42,7 +69,69 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ModeseekError, OSError) as error:
         print(f"modeseek: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("modeseek: interrupted", file=sys.stderr)
+        return 130
     return 0
+
+
+def _add_optimize(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    optimize = commands.add_parser(
+        "optimize",
+        help="tune a function of yours: resumable, many workers",
+        usage="modeseek optimize MODULE:FUNCTION --space FILE [options]\n"
+        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--plot FILE]",
+        description="Find the parameters (a dict) for which a Python function gives the best number. Trials are kept\n"
+        "in an Optuna study, by default in a SQLite file; the same command goes on where it stopped.",
+        epilog=OPTIMIZE_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    optimize.add_argument("objective", nargs="?", metavar="MODULE:FUNCTION", type=_objective_name, help="what to tune")
+    optimize.add_argument("--space", type=Path, metavar="FILE", help="the parameters, in TOML")
+    optimize.add_argument(
+        "--trials",
+        type=_positive,
+        default=60,
+        metavar="N",
+        help="how many trials the study shall have in the end, those of earlier runs included; failed ones count, "
+        "interrupted ones do not (default: 60)",
+    )
+    optimize.add_argument(
+        "--direction", choices=("minimize", "maximize"), help="(default: the study's own; minimize for a new one)"
+    )
+    optimize.add_argument(
+        "--storage",
+        default="sqlite:///modeseek.db",
+        metavar="URL",
+        help="where trials are kept: any storage URL of Optuna's, or a journal file, whose name ends in .log "
+        "(default: sqlite:///modeseek.db)",
+    )
+    optimize.add_argument("--study", metavar="NAME", help="the study's name (default: MODULE:FUNCTION)")
+    optimize.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes (default: 1)")
+    optimize.add_argument("--timeout", type=float, metavar="S", help="seconds after which no new trial begins")
+    optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is made)")
+    optimize.add_argument(
+        "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
+    )
+    optimize.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    optimize.add_argument("--show", action="store_true", help="run nothing; print the best trial and draw the values")
+    optimize.add_argument("--plot", type=Path, metavar="FILE", help="the picture of --show (default: the study's name)")
+    optimize.set_defaults(run=_optimize, usage_error=optimize.error)
+
+
+def _objective_name(text: str) -> str:
+    module, colon, function = text.partition(":")
+    if module.endswith(".py"):
+        raise argparse.ArgumentTypeError(f"{text!r} names a file; name its module: {module[:-3]}:{function or 'f'}")
+    if not (module and colon and function):
+        raise argparse.ArgumentTypeError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
+    return text
+
+
+def _positive(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
 
 
 def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -54,7 +143,10 @@ def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     )
     run.add_argument("--task", required=True, type=_names, help="one or several, as in levy-10,ackley-8; or all")
     run.add_argument(
-        "--method", required=True, type=_names, help="one or several, as in dms,ei,dms-paper[rho=2;K=0]; or all"
+        "--method",
+        required=True,
+        type=_names,
+        help="one or several, as in dms,ei,dms-paper[rho=2;K=0]; or all, or ablations",
     )
     run.add_argument("--reps", type=int, help="replications (default: the paper's number, 30 to d = 10, then 10)")
     run.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
@@ -65,30 +157,128 @@ def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     run.set_defaults(run=_bench_run)
 
 
+def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
+    distribution.add_argument("--replication", type=int, default=0, help="of Styblinski-Tang-2 (default: 0)")
+    distribution.set_defaults(run=_bench_distribution)
+    draws = commands.add_parser("draws", help="measure the seconds that DMS and PES take for samples of x*")
+    draws.add_argument("--repeats", type=_positive, default=5, help="(default: 5)")
+    draws.set_defaults(run=_bench_draws)
+    seconds = commands.add_parser("seconds", help="measure the seconds of an iteration of every method")
+    seconds.add_argument("--task", type=_names, help="(default: the four of the paper's Table 4)")
+    seconds.add_argument("--method", type=_names, help="(default: those that the paper ran on a task)")
+    seconds.add_argument("--repeats", type=_positive, default=3, help="(default: 3; 1 for calls of over two minutes)")
+    seconds.set_defaults(run=_bench_seconds)
+    for command in (draws, seconds):
+        command.add_argument("--threads", type=_positive, default=1, help="(default: 1)")
+    for command in (distribution, draws, seconds):
+        command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
+        command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def _optimize(options: argparse.Namespace) -> None:
+    if not options.show and (options.objective is None or options.space is None):
+        options.usage_error("MODULE:FUNCTION and --space are needed, unless --show is given")
+    try:
+        import optuna  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError('`modeseek optimize` needs Optuna: pip install "modeseek[cli]"') from error
+    from modeseek import study
+    from modeseek.space_file import read_space
+
+    name = options.study or options.objective
+    if options.show:
+        study.show(options.storage, name, options.plot)
+        return
+    settings = study.Settings(
+        objective=options.objective,
+        space=read_space(options.space),
+        storage=options.storage,
+        study=name,
+        seed=options.seed,
+        n_startup_trials=options.startup,
+        device=options.device,
+    )
+    print(
+        study.summary(
+            study.optimize(
+                settings,
+                trials=options.trials,
+                direction=options.direction,
+                workers=options.workers,
+                timeout=options.timeout,
+            )
+        )
+    )
+
+
 def _bench_run(options: argparse.Namespace) -> None:
     from modeseek import baselines, problems
+    from modeseek.experiments import ablations
     from modeseek.experiments.campaign import run_campaign
     from modeseek.experiments.records import Store
 
-    records = run_campaign(
-        problems.names() if options.task == ["all"] else options.task,
-        baselines.names() if options.method == ["all"] else options.method,
-        Store(options.out),
-        reps=options.reps,
-        engine=options.engine,
-        workers=options.workers,
-        device=options.device,
-        retry_failed=options.retry_failed,
+    tasks = problems.names() if options.task == ["all"] else options.task
+    methods = baselines.names() if options.method == ["all"] else options.method
+    campaigns = (
+        [([task], ablations.methods(task)) for task in tasks] if methods == ["ablations"] else [(tasks, methods)]
     )
+    records = []
+    for of_tasks, of_methods in campaigns:
+        records += run_campaign(
+            of_tasks,
+            of_methods,
+            Store(options.out),
+            reps=options.reps,
+            engine=options.engine,
+            workers=options.workers,
+            device=options.device,
+            retry_failed=options.retry_failed,
+        )
     failed = [record for record in records if record.status == "failed"]
     print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
     for record in failed:
         reason = (record.error or "").strip().splitlines()[-1]
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
+
+
+def _bench_distribution(options: argparse.Namespace) -> None:
+    from modeseek.experiments import distribution
+
+    taken = distribution.snapshots(replication=options.replication, device=options.device)
+    path = options.out / "distribution.json"
+    distribution.save(path, taken, options.device)
+    print(path)
+
+
+def _bench_draws(options: argparse.Namespace) -> None:
+    from modeseek.experiments.seconds import measure_draws
+
+    measurements = measure_draws(repeats=options.repeats, device=options.device, threads=options.threads)
+    _save_seconds(measurements, options.out / "draws.json")
+
+
+def _bench_seconds(options: argparse.Namespace) -> None:
+    from modeseek.experiments.seconds import TASKS, measure_iterations
+
+    measurements = measure_iterations(
+        options.task or TASKS, options.method, repeats=options.repeats, device=options.device, threads=options.threads
+    )
+    _save_seconds(measurements, options.out / "seconds.json")
+
+
+def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:
+    from modeseek.experiments.seconds import save
+
+    for m in measurements:
+        save(path, m)
+        size = f", S = {m['S']}" if "S" in m else ""
+        print(f"{m['task']}, {m['method']}{size}: {statistics.median(m['seconds']):.3g} s", flush=True)
+    print(path)
 
 
 def _theory(options: argparse.Namespace) -> None:
@@ -112,3 +302,7 @@ def _demo(options: argparse.Namespace) -> None:
     from modeseek.demo import demo
 
     demo(budget=options.budget, seed=options.seed, out=options.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

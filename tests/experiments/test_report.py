@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,44 +16,20 @@ from modeseek import problems
 from modeseek.cli import main
 from modeseek.errors import ConfigError
 from modeseek.experiments.records import Record, Store
-from modeseek.experiments.tables import gather, p_value, seconds_table, summary_rows, summary_table
+from modeseek.experiments.tables import gather, p_value, summary_rows, summary_table
 
 TASKS = ("styblinski-tang-2", "levy-10")
-
-
-def make(task: str, method: str, replication: int, level: float) -> Record:
-    """A replication whose regret falls from 10 to about `level`."""
-    problem = problems.get(task)
-    rng = np.random.default_rng([replication, len(method)])
-    count = problem.n_initial + problem.budget
-    regret = np.geomspace(10, level * (0.8 + 0.4 * rng.random()), count)
-    values = problem.optimum - regret[rng.permutation(count)] if method == "sobol" else problem.optimum - regret
-    return Record(
-        task=task,
-        method=method,
-        replication=replication,
-        status="complete",
-        version="0.1.0",
-        config=None,
-        seed=0,
-        device="cpu",
-        batch=2 if method == "dms" else 1,
-        n_initial=problem.n_initial,
-        observed=values.tolist(),
-        values=values.tolist(),
-        iterations=[0.4] * problem.budget,
-        stages={},
-    )
+MakeRecord = Callable[[str, str, int, float], Record]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, make_record: MakeRecord) -> Path:
     store = Store(tmp_path / "results")
     for task in TASKS:
         for method, level in (("dms", 0.01), ("ei", 0.1), ("sobol", 1.0)):
             for replication in range(8):
-                store.append(make(task, method, replication, level))
-    store.append(dataclasses.replace(make("levy-10", "dms", 99, 1e-6), status="failed", error="x"))
+                store.append(make_record(task, method, replication, level))
+    store.append(dataclasses.replace(make_record("levy-10", "dms", 99, 1e-6), status="failed", error="x"))
     return tmp_path / "results"
 
 
@@ -71,16 +48,18 @@ def test_the_summary_has_means_errors_ranks_and_wilcoxons_test(folder: Path) -> 
     runs = gather(Store(folder))
     rows = {(row["task"], row["method"]): row for row in summary_rows(runs)}
     for task in TASKS:
-        assert [rows[task, method]["rank"] for method in ("dms", "ei", "sobol")] == [1, 2, 3]
+        for what in ("final", "area"):
+            assert [rows[task, method][f"{what} rank"] for method in ("dms", "ei", "sobol")] == [1, 2, 3]
         ei, dms = runs[task]["ei"].final, runs[task]["dms"].final
-        assert rows[task, "ei"]["mean"] == pytest.approx(ei.mean())
-        assert rows[task, "ei"]["standard error"] == pytest.approx(ei.std(ddof=1) / np.sqrt(8))
+        assert rows[task, "ei"]["final"] == pytest.approx(ei.mean())
+        assert rows[task, "ei"]["final error"] == pytest.approx(ei.std(ddof=1) / np.sqrt(8))
         assert rows[task, "ei"]["p against dms"] == pytest.approx(stats.wilcoxon(ei, dms).pvalue)
         assert rows[task, "dms"]["area"] < rows[task, "ei"]["area"]
-    table = summary_table(runs)
-    bold = re.findall(r"\*\*([\d.e-]+) ±", table)
+    table = summary_table(runs, "final")
+    bold = re.findall(r"\*\*([\d.e-]+) ±", table.markdown())
     assert bold == [f"{runs[task]['dms'].final.mean():.3g}" for task in TASKS]
-    assert table.splitlines()[-1] == "| mean rank | 1.00 | 2.00 | 3.00 |"
+    assert table.header == ["task", "dms", "sobol", "ei"]
+    assert table.markdown().splitlines()[-1] == "| mean rank | 1.00 | 3.00 | 2.00 |"
 
 
 def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
@@ -90,28 +69,49 @@ def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
     assert p_value(runs["dms"], runs["dms"]) == 1.0
 
 
-def test_seconds_of_a_batch_are_shared(folder: Path) -> None:
-    table = seconds_table(gather(Store(folder)))
-    assert "| levy-10 | 0.200 ± 0.000 | 0.400 ± 0.000 |" in table
-
-
-def test_mixed_configurations_are_refused(folder: Path) -> None:
-    Store(folder).append(dataclasses.replace(make("levy-10", "dms", 20, 0.1), config={"m": 1}))
+def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:
+    Store(folder).append(dataclasses.replace(make_record("levy-10", "dms", 20, 0.1), config={"m": 1}))
     with pytest.raises(ConfigError, match="dms on levy-10"):
         gather(Store(folder))
 
 
-def test_the_report_writes_figures_tables_and_a_page_without_a_network(folder: Path, tmp_path: Path) -> None:
+def test_fewer_replications_and_a_single_one_are_said_so(folder: Path) -> None:
+    runs = gather(Store(folder))
+    ei = runs["levy-10"]["ei"]
+    runs["levy-10"]["ei"] = dataclasses.replace(ei, replications=(0,), regret=ei.regret[:1])
+    cells = summary_table(runs, "final").cells[1]
+    assert cells[3] == f"{ei.final[0]:.3g} (2, n=1)"
+    assert "n=" not in cells[1]
+
+
+def test_mean_ranks_are_among_the_methods_of_every_task(folder: Path) -> None:
+    runs = gather(Store(folder))
+    del runs["levy-10"]["ei"]
+    assert summary_table(runs, "area").cells[-1] == ["mean rank", "1.00", "2.00", ""]
+
+
+def test_the_report_writes_figures_tables_and_a_page_without_a_network(
+    folder: Path, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    for method in ("dms-paper", "dms-paper[rho=0]"):
+        for replication in range(3):
+            Store(folder).append(make_record("levy-10", method, replication, 0.1))
     out = tmp_path / "report"
     assert main(["report", str(folder), "--out", str(out)]) == 0
-    assert (out / "figure1.png").read_bytes()[:4] == b"\x89PNG"
-    assert (out / "figure1.pdf").read_bytes()[:4] == b"%PDF"
+    for name in ("figure1", "ablations"):
+        assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        assert (out / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
     assert "±" in (out / "summary.md").read_text()
+    assert "rho=0" not in (out / "summary.md").read_text(), "variants are in the ablations alone"
+    assert "| ρ, weight of σ | 0 |" in (out / "ablations.md").read_text()
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))
-    assert len(rows) == 6
+    assert [row["method"] for row in rows] == ["dms", "sobol", "ei", "dms", "dms-paper", "sobol", "ei"]
     page = (out / "report.html").read_text()
-    assert "levy-10" in page
-    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page), "nothing is loaded from elsewhere"
+    assert not re.search(r"<(script|link)[^>]+(src|href)=", page), "nothing is loaded from elsewhere"
+    text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert re.findall(r'<img [^>]*src="(.{21})', text) == ["data:image/png;base64"]
+    assert "<td class=words>levy-10</td>" in text
+    assert "nan" not in text
 
 
 def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -202,6 +202,13 @@ class _EntropySearch(Acquisition):
         return x, f
 
 
+def posterior_optima(gp: GP, count: int, seed: int) -> Tensor:
+    """Samples of x* as PES and JES draw them, from the GP of a batch of one: count x d."""
+    with _seeded(seed, gp.X.device), _quiet():
+        x, _ = PES(optima=count).samples_of_optimum(botorch_model(gp))
+    return x
+
+
 class PES(_EntropySearch):
     """Predictive entropy search by expectation propagation (Hernández-Lobato et al. 2014).
 

@@ -1,4 +1,4 @@
-"""Tables from stored records: final regret with ranks and tests, and seconds an iteration.
+"""Tables from stored records: final regret and the area under its logarithm, with ranks and tests.
 
 Regret is simple regret without noise over evaluations: the optimum minus the best value so far (Sec. 5.1).
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import stats
 
-from modeseek import problems
+from modeseek import baselines, problems
 from modeseek.errors import ConfigError
 from modeseek.experiments.records import Record
 from modeseek.parameters import Array
@@ -21,6 +22,30 @@ from modeseek.parameters import Array
 REFERENCE = "dms"  # whom the others are tested against
 LEVEL = 0.05
 REGRET_FLOOR = 1e-6  # of the logarithm: regret of exactly zero has none
+
+Row = dict[str, str | float | int]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a reader sees, in Markdown, and the numbers behind it."""
+
+    header: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    rows: Sequence[Row] = ()
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        lines = [self.header, ["---"] * len(self.header), *self.cells]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def csv(self) -> str:
+        """The numbers as CSV."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, fieldnames=list(self.rows[0]))
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return out.getvalue()
 
 
 @dataclass(frozen=True)
@@ -31,7 +56,6 @@ class Runs:
     method: str
     replications: tuple[int, ...]
     regret: Array  # replications x evaluations
-    seconds: Array  # replications x iterations, of one replication's share of a batch
     n_initial: int
 
     @property
@@ -46,13 +70,16 @@ class Runs:
         return np.asarray(np.log10(np.maximum(curve, REGRET_FLOOR)).mean(axis=1))
 
 
-def gather(records: Iterable[Record]) -> dict[str, dict[str, Runs]]:
+Gathered = dict[str, dict[str, Runs]]  # by task and method
+
+
+def gather(records: Iterable[Record]) -> Gathered:
     """Runs by task and method, from complete records; ConfigError where configurations of DMS are mixed."""
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.status == "complete":
             groups.setdefault((record.task, record.method), []).append(record)
-    runs: dict[str, dict[str, Runs]] = {}
+    runs: Gathered = {}
     for (task, method), group in groups.items():
         if any(record.config != group[0].config for record in group):
             raise ConfigError(f"the records of {method} on {task} are of several configurations; keep them apart")
@@ -63,11 +90,18 @@ def gather(records: Iterable[Record]) -> dict[str, dict[str, Runs]]:
             method=method,
             replications=tuple(record.replication for record in same),
             regret=np.maximum(problems.get(task).optimum - np.maximum.accumulate(values, axis=1), 0.0),
-            seconds=np.array([[seconds / record.batch for seconds in record.iterations] for record in same]),
             n_initial=same[0].n_initial,
         )
-    order = {name: i for i, name in enumerate(problems.names())}
-    return dict(sorted(runs.items(), key=lambda item: order[item[0]]))
+    order = problems.names()
+    return {
+        task: {method: runs[task][method] for method in in_order(runs[task])} for task in sorted(runs, key=order.index)
+    }
+
+
+def in_order(methods: Collection[str]) -> list[str]:
+    """DMS first, then the others as `baselines.names()` has them; a variant stands after what it varies."""
+    order = ["dms", "dms-paper", *baselines.names()]
+    return sorted(methods, key=lambda method: (order.index(method.partition("[")[0]), method))
 
 
 def p_value(runs: Runs, reference: Runs) -> float:
@@ -84,78 +118,64 @@ def mean_and_error(sample: Array) -> tuple[float, float]:
     return float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(len(sample))) if len(sample) > 1 else float("nan")
 
 
-def summary_rows(runs: dict[str, dict[str, Runs]]) -> list[dict[str, str | float | int]]:
-    """A row a task and method: mean final regret, standard error, rank, area under log regret, test against DMS."""
-    rows: list[dict[str, str | float | int]] = []
+def plus_minus(mean: float, error: float) -> str:
+    """For a cell; of a single run there is no error."""
+    return f"{mean:.3g}" if np.isnan(error) else f"{mean:.3g} ± {error:.2g}"
+
+
+def summary_rows(runs: Gathered) -> list[Row]:
+    """A row a task and method: final regret and area under log regret with ranks, and the test against DMS."""
+    rows: list[Row] = []
     for task, methods in runs.items():
-        means = {name: mean_and_error(r.final)[0] for name, r in methods.items()}
-        ranks = dict(zip(means, stats.rankdata(list(means.values()), method="min").astype(int).tolist(), strict=True))
+        ranks = {what: _ranks({name: getattr(r, what) for name, r in methods.items()}) for what in ("final", "area")}
         for name, r in methods.items():
             mean, error = mean_and_error(r.final)
+            area, area_error = mean_and_error(r.area)
             tested = name != REFERENCE and REFERENCE in methods
             rows.append(
                 {
                     "task": task,
                     "method": name,
                     "replications": len(r.replications),
-                    "mean": mean,
-                    "standard error": error,
-                    "rank": ranks[name],
-                    "area": mean_and_error(r.area)[0],
+                    "final": mean,
+                    "final error": error,
+                    "final rank": ranks["final"][name],
+                    "area": area,
+                    "area error": area_error,
+                    "area rank": ranks["area"][name],
                     f"p against {REFERENCE}": p_value(r, methods[REFERENCE]) if tested else float("nan"),
                 }
             )
     return rows
 
 
-def summary_table(runs: dict[str, dict[str, Runs]]) -> str:
-    """Markdown: mean final regret ± standard error, the best in bold, * where Wilcoxon's test tells it from DMS."""
-    names = sorted({name for methods in runs.values() for name in methods})
-    cells = {(row["task"], row["method"]): row for row in summary_rows(runs)}
-    lines = [_line(["task", *names]), _line(["---"] * (len(names) + 1))]
+def _ranks(samples: dict[str, Array]) -> dict[str, int]:
+    ranks = stats.rankdata([sample.mean() for sample in samples.values()], method="min").astype(int).tolist()
+    return dict(zip(samples, ranks, strict=True))
+
+
+def summary_table(runs: Gathered, what: Literal["final", "area"]) -> Table:
+    """Final regret or area: mean ± standard error and rank, the best in bold, * where it differs from DMS.
+
+    The last line has mean ranks among the methods that ran on every task.
+    """
+    names = in_order({name for methods in runs.values() for name in methods})
+    rows = summary_rows(runs)
+    cells = []
     for task in runs:
-        best = min(float(row["mean"]) for (t, _), row in cells.items() if t == task)
-        entries = []
-        for name in names:
-            row = cells.get((task, name))
-            if row is None:
-                entries.append("")
-                continue
-            text = f"{_short(float(row['mean']))} ± {_short(float(row['standard error']))}"
-            text = f"**{text}**" if row["mean"] == best else text
-            entries.append(text + (" *" if float(row[f"p against {REFERENCE}"]) < LEVEL else ""))
-        lines.append(_line([task, *entries]))
+        of_task = {row["method"]: row for row in rows if row["task"] == task}
+        most = max(int(row["replications"]) for row in of_task.values())
+        cells.append([task, *(_cell(of_task[name], what, most) if name in of_task else "" for name in names)])
     everywhere = [name for name in names if all(name in methods for methods in runs.values())]
-    ranks = {n: np.mean([float(row["rank"]) for (_, m), row in cells.items() if m == n]) for n in everywhere}
-    lines.append(_line(["mean rank", *(f"{ranks[name]:.2f}" if name in ranks else "" for name in names)]))
-    return "\n".join(lines)
+    ranks = [_ranks({name: getattr(methods[name], what) for name in everywhere}) for methods in runs.values()]
+    means = {name: float(np.mean([of_task[name] for of_task in ranks])) for name in everywhere}
+    cells.append(["mean rank", *(f"{means[name]:.2f}" if name in means else "" for name in names)])
+    return Table(["task", *names], cells, rows)
 
 
-def seconds_table(runs: dict[str, dict[str, Runs]]) -> str:
-    """Markdown: seconds an iteration of one replication, mean ± standard deviation."""
-    names = sorted({name for methods in runs.values() for name in methods})
-    lines = [_line(["task", *names]), _line(["---"] * (len(names) + 1))]
-    for task, methods in runs.items():
-        entries = [
-            f"{methods[name].seconds.mean():.3f} ± {methods[name].seconds.std():.3f}" if name in methods else ""
-            for name in names
-        ]
-        lines.append(_line([task, *entries]))
-    return "\n".join(lines)
-
-
-def to_csv(rows: Sequence[dict[str, str | float | int]]) -> str:
-    """Rows as CSV."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else ["task"])
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
+def _cell(row: Row, what: str, most: int) -> str:
+    text = plus_minus(float(row[what]), float(row[f"{what} error"]))
+    text = f"**{text}**" if row[f"{what} rank"] == 1 else text
+    differs = what == "final" and float(row[f"p against {REFERENCE}"]) < LEVEL
+    fewer = f", n={row['replications']}" if int(row["replications"]) < most else ""
+    return f"{text} ({row[f'{what} rank']}{fewer}){' *' if differs else ''}"
