@@ -103,7 +103,7 @@ def _add_optimize(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         "--storage",
         default="sqlite:///modeseek.db",
         metavar="URL",
-        help="where trials are kept: any storage URL of Optuna's, or a journal file, whose name ends in .log "
+        help="where trials are kept: any storage URL of Optuna's, or a journal file (.log, .journal) "
         "(default: sqlite:///modeseek.db)",
     )
     optimize.add_argument("--study", metavar="NAME", help="the study's name (default: MODULE:FUNCTION)")
@@ -169,15 +169,26 @@ def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.Argume
     seconds.add_argument("--method", type=_names, help="(default: those that the paper ran on a task)")
     seconds.add_argument("--repeats", type=_positive, default=3, help="(default: 3; 1 for calls of over two minutes)")
     seconds.set_defaults(run=_bench_seconds)
+    batches = commands.add_parser("batches", help="measure the seconds of an iteration of DMS in batches, by stage")
+    batches.add_argument("--task", type=_names, help="(default: the four of the paper's Table 4)")
+    batches.add_argument("--batch", type=_sizes, default=[1, 8, 30, 128], help="(default: 1,8,30,128)")
+    batches.set_defaults(run=_bench_batches)
+    growth = commands.add_parser("growth", help="measure how an iteration of DMS grows with d, n, m and S")
+    growth.add_argument("--batch", type=_positive, default=1, help="replications side by side (default: 1)")
+    growth.set_defaults(run=_bench_growth)
     for command in (draws, seconds):
         command.add_argument("--threads", type=_positive, default=1, help="(default: 1)")
-    for command in (distribution, draws, seconds):
+    for command in (distribution, draws, seconds, batches, growth):
         command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
         command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _sizes(text: str) -> list[int]:
+    return [_positive(size) for size in text.split(",")]
 
 
 def _optimize(options: argparse.Namespace) -> None:
@@ -269,6 +280,22 @@ def _bench_seconds(options: argparse.Namespace) -> None:
         options.task or TASKS, options.method, repeats=options.repeats, device=options.device, threads=options.threads
     )
     _save_seconds(measurements, options.out / "seconds.json")
+
+
+def _bench_batches(options: argparse.Namespace) -> None:
+    from modeseek.experiments.cost import TASKS, measure_batches, save
+
+    for m in measure_batches(options.task or TASKS, options.batch, device=options.device):
+        save(options.out / "batches.json", m)
+        print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
+
+
+def _bench_growth(options: argparse.Namespace) -> None:
+    from modeseek.experiments.cost import measure_growth, save
+
+    for m in measure_growth(batch=options.batch, device=options.device):
+        save(options.out / "growth.json", m)
+        print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
 
 
 def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
 from modeseek import problems
+from modeseek.dms import STAGES
 from modeseek.errors import ModeseekError
 from modeseek.experiments import ablations, distribution
 from modeseek.experiments.distribution import Snapshot
@@ -126,6 +127,30 @@ def draw_distribution(taken: Sequence[Snapshot], path: Path) -> list[Path]:
             axes.set(title=f"iteration {s.iteration}, marginal of $x_{i + 1}$", xlabel=f"$x_{i + 1}$", ylabel="samples")
     handles = {h.get_label(): h for axes in row[:2] for h in axes.get_legend_handles_labels()[0]}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
+    return _save(figure, path)
+
+
+def draw_growth(measurements: Sequence[dict[str, Any]], path: Path) -> list[Path]:
+    """Seconds an iteration over d, n, m and S, on logarithmic axes, in all and by stage: a row a device and batch."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for m in measurements:
+        groups.setdefault((m["device"], m["batch"]), []).append(m)
+    figure = _figure(14, 3.3 * len(groups) + 0.5)
+    sizes = list(dict.fromkeys(m["size"] for m in measurements))
+    for row, ((device, batch), group) in zip(
+        figure.subplots(len(groups), len(sizes), squeeze=False, sharey="row"), groups.items(), strict=True
+    ):
+        for axes, size in zip(row, sizes, strict=True):
+            points = sorted((m for m in group if m["size"] == size), key=lambda m: m["value"])
+            values = [m["value"] for m in points]
+            for stage, colour in zip(STAGES, PALETTE[1:], strict=False):
+                axes.plot(values, [m["stages"][stage] for m in points], color=colour, linewidth=1.1, label=stage)
+            axes.plot(values, [m["seconds"] for m in points], "o-", color=PALETTE[0], linewidth=2.2, label="all")
+            axes.set(xscale="log", yscale="log", xlabel=size, title=f"{device}, batch of {batch}")
+            axes.title.set_fontsize(9)
+        row[0].set_ylabel("seconds an iteration")
+    handles = {h.get_label(): h for h in row[0].get_lines()}
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False)
     return _save(figure, path)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modeseek import problems
 from modeseek.errors import ModeseekError
-from modeseek.experiments import ablations, distribution, figures, page, seconds
+from modeseek.experiments import ablations, cost, distribution, figures, page, seconds
 from modeseek.experiments.measurements import read
 from modeseek.experiments.records import Store
 from modeseek.experiments.tables import Gathered, Table, gather, summary_table
@@ -145,7 +145,26 @@ def _of_measurements(results: Path) -> list[Section]:
             "Sobol points, as many as half way through the paper's budget. The paper's numbers are of its Table 4.",
             seconds.iterations_table,
         ),
+        (
+            "batches",
+            "Seconds an iteration of DMS in batches",
+            "Replications side by side on one device, half way through the paper's budget: the batch's seconds, those "
+            "of one replication, the batch's by stage, and over the floor of its arithmetic and memory traffic. "
+            "× paper: the seconds of the paper's Table 4 over a replication's.",
+            cost.batches_table,
+        ),
     ):
         if measurements := read(results / f"{name}.json"):
             sections.append(Section(name, title, note, table(measurements)))
+    if growth := read(results / "growth.json"):
+        sections.append(
+            Section(
+                "growth",
+                "Growth of an iteration's cost",
+                "Seconds an iteration of the default with one size changed at a time from d = 10, n = 200, m = 800, "
+                "S = 300; the table has the exponents fitted to the upper half of each size's values.",
+                cost.growth_table(growth),
+                partial(figures.draw_growth, growth),
+            )
+        )
     return sections

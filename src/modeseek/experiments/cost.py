@@ -1,0 +1,220 @@
+"""What an iteration of DMS costs: in batches of replications beside its floor, and how it grows with d, n, m and S.
+
+The floor of an iteration is the time that a device would need for its arithmetic, or for its traffic with memory where
+that is more, at the speeds that it reaches on large matrices in the same run. Only what cannot be left out is counted:
+one pass over a tensor for each step that needs it, and of L-BFGS one evaluation a step.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from modeseek import problems
+from modeseek.diffusion.network import parameter_count
+from modeseek.dms import STAGES, DMSConfig, suggest
+from modeseek.experiments.measurements import machine, read, write
+from modeseek.experiments.tables import Row, Table
+from modeseek.pseudo import sobol
+from modeseek.settings import device_of
+
+Measurement = dict[str, Any]
+
+TASKS = ("styblinski-tang-2", "levy-10", "levy-20", "levy-50")
+BATCHES = (1, 8, 30, 128)
+PAPER = {"styblinski-tang-2": 2.13, "levy-10": 4.07, "levy-20": 8.16, "levy-50": 12.23}  # its Table 4, RTX 4090
+BASE = {"d": 10, "n": 200, "m": 800, "S": 300}
+GRID = {
+    "d": (2, 5, 10, 20, 50, 100, 200),
+    "n": (20, 50, 100, 200, 500, 1000, 2000),
+    "m": (100, 200, 400, 800, 1600, 3200, 6400),
+    "S": (50, 100, 200, 400, 800, 1600),
+}
+STARTS = 2  # of a GP fit that has a last one to start from
+
+
+class Speed(NamedTuple):
+    """What a device reaches on large matrices."""
+
+    float32: float  # operations a second
+    float64: float
+    memory: float  # bytes a second
+
+
+def measure_batches(
+    tasks: Sequence[str] = TASKS,
+    batches: Sequence[int] = BATCHES,
+    *,
+    repeats: int = 3,
+    device: str = "cpu",
+) -> Iterator[Measurement]:
+    """Seconds an iteration of batches of replications, by stage, half way through the paper's budget.
+
+    Observed are Sobol points, another set for each replication, under the task's noise.
+    """
+    place = device_of(device)
+    speed = speed_of(place)
+    for task in tasks:
+        problem = problems.get(task)
+        for method, config in (("dms-paper", problem.config()), ("dms", DMSConfig())):
+            for b in batches:
+                n = problem.n_initial + problem.budget // 2
+                X = sobol(n + repeats, problem.d, torch.Generator().manual_seed(0), (b,)).to(place)
+                assert problem.values is not None
+                Y = problem.values(X)
+                Y = Y + problem.noise * torch.randn(Y.shape, generator=torch.Generator().manual_seed(1)).to(Y)
+                runs = _iterations(X, Y, config, repeats)
+                stages = {stage: statistics.median(run["stages"][stage] for run in runs) for stage in STAGES}
+                evaluations = statistics.median(run["evaluations"] for run in runs)
+                yield {
+                    "task": task,
+                    "method": method,
+                    "batch": b,
+                    "n": n,
+                    "seconds": statistics.median(run["seconds"] for run in runs),
+                    "stages": stages,
+                    "evaluations": evaluations,
+                    "collapsed": float(np.mean([run["fell back"] for run in runs])),
+                    "floor": floor_of(problem.d, n, config, evaluations, speed) * b,
+                    "speed": speed._asdict(),
+                } | machine(place)
+
+
+def measure_growth(
+    grid: Mapping[str, Sequence[int]] = GRID, *, batch: int = 1, repeats: int = 3, device: str = "cpu"
+) -> Iterator[Measurement]:
+    """Seconds an iteration of the default with one size changed at a time, on a smooth function of d parameters."""
+    place = device_of(device)
+    for size, values in grid.items():
+        for value in values:
+            at = BASE | {size: value}
+            X = sobol(at["n"] + repeats, at["d"], torch.Generator().manual_seed(0), (batch,)).to(place)
+            Y = (3 * X).sin().mean(-1) - (X - 0.4).square().sum(-1)
+            runs = _iterations(X, Y, DMSConfig(m=at["m"], S=at["S"]), repeats)
+            yield {
+                "size": size,
+                "value": value,
+                "batch": batch,
+                "seconds": statistics.median(run["seconds"] for run in runs),
+                "stages": {stage: statistics.median(run["stages"][stage] for run in runs) for stage in STAGES},
+            } | machine(place)
+
+
+def _iterations(X: torch.Tensor, Y: torch.Tensor, config: DMSConfig, repeats: int) -> list[dict[str, Any]]:
+    """Successive iterations on one observation more each; the first, which starts cold, is not counted."""
+    runs, state = [], None
+    for i in range(repeats + 1):
+        n = X.shape[-2] - repeats + i
+        began = time.perf_counter()
+        out = suggest(X[..., :n, :], Y[..., :n], config, torch.Generator().manual_seed(i), state)
+        out.x_next.cpu()
+        seconds, state = time.perf_counter() - began, out.state
+        fell_back = float(out.fell_back.double().mean())
+        evaluations = out.gp.evaluations  # type: ignore[union-attr]
+        runs.append({"seconds": seconds, "stages": out.seconds, "evaluations": evaluations, "fell back": fell_back})
+    return runs[1:]
+
+
+def floor_of(d: int, n: int, config: DMSConfig, evaluations: float, speed: Speed) -> float:
+    """Seconds that one replication's iteration takes at least, given the evaluations of its GP fit."""
+    m, K, S = config.sizes(d)
+    P, H = parameter_count(d, config.hidden), config.hidden
+    steps = config.epochs * math.ceil(m / config.batch_size)
+    conditions = 1 if config.w == 0 else 2
+    fit = evaluations * STARTS * (n**3 + 4 * n * n * d) / speed.float64
+    refine = (K + 1) * m * (2 * n * n + 4 * n * d) / speed.float64
+    train = config.epochs * m * 6 * P / speed.float32
+    # AdamW reads and writes θ and two moments and reads the gradient; two layers' activations go there and back.
+    traffic = (steps * 7 * P + config.epochs * m * 8 * H) * 4 / speed.memory
+    sample = 2 * config.steps * conditions * S * 2 * P / speed.float32
+    return fit + refine + max(train, traffic) + sample
+
+
+def speed_of(device: torch.device, size: int = 4096, repeats: int = 5) -> Speed:
+    """Measured on products of square matrices, and on a copy."""
+    size = size if device.type == "cuda" else size // 4
+
+    def best(work: Callable[[], object]) -> float:
+        seconds = []
+        for _ in range(repeats):
+            _wait(device)
+            began = time.perf_counter()
+            work()
+            _wait(device)
+            seconds.append(time.perf_counter() - began)
+        return min(seconds)
+
+    single, double = (torch.rand(size, size, dtype=t, device=device) for t in (torch.float32, torch.float64))
+    big = torch.zeros(size * size * 4, device=device)
+    return Speed(
+        2 * size**3 / best(lambda: single @ single),
+        2 * size**3 / best(lambda: double @ double),
+        2 * 4 * big.numel() / best(big.clone),
+    )
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def batches_table(measurements: Sequence[Measurement]) -> Table:
+    """Seconds an iteration of one replication, alone and in batches, beside the paper's."""
+    cells = []
+    for m in measurements:
+        share = m["seconds"] / m["batch"]
+        stages = [f"{m['stages'][stage]:.3f}" for stage in STAGES]
+        paper = PAPER.get(m["task"])
+        faster = f"{paper / share:.0f}" if paper and m["method"] == "dms-paper" else ""
+        ratio = f"{m['seconds'] / m['floor']:.1f}"
+        total, each = f"{m['seconds']:.3f}", f"{share:.4f}"
+        cells.append([m["task"], m["method"], _where(m), str(m["batch"]), total, each, *stages, ratio, faster])
+    header = ["task", "method", "measured on", "batch", "seconds", "a replication", *STAGES, "over floor", "× paper"]
+    rows: list[Row] = [{**m, **m["stages"]} for m in measurements]
+    for row in rows:
+        del row["stages"], row["speed"]
+    return Table(header, cells, rows)
+
+
+def exponents(measurements: Sequence[Measurement]) -> dict[str, float]:
+    """The slope of log seconds over the log of each size, in the upper half of its values."""
+    slopes = {}
+    for size in dict.fromkeys(m["size"] for m in measurements):
+        points = sorted((m["value"], m["seconds"]) for m in measurements if m["size"] == size)
+        upper = np.log(np.array(points[(len(points) - 1) // 2 :]))
+        slopes[size] = float(np.polyfit(upper[:, 0], upper[:, 1], 1)[0])
+    return slopes
+
+
+def growth_table(measurements: Sequence[Measurement]) -> Table:
+    """The exponents, a line a device and batch."""
+    groups: dict[tuple[str, int], list[Measurement]] = {}
+    for m in measurements:
+        groups.setdefault((_where(m), m["batch"]), []).append(m)
+    cells, rows = [], list[Row]()
+    for (where, batch), group in groups.items():
+        slopes = exponents(group)
+        cells.append([where, str(batch), *(f"{slopes[size]:.2f}" if size in slopes else "" for size in GRID)])
+        rows.append({"measured on": where, "batch": batch, **slopes})
+    return Table(["measured on", "batch", *GRID], cells, rows)
+
+
+def _where(m: Measurement) -> str:
+    threads = m["threads"]
+    return str(m["device"]) if "CPU" not in m["device"] else f"{m['device']}, {threads} thread{'s' * (threads > 1)}"
+
+
+def save(path: Path, measurement: Measurement) -> None:
+    """Add a measurement, in the place of one of the same thing."""
+
+    def what(m: Measurement) -> tuple[Any, ...]:
+        return tuple(m.get(key) for key in ("task", "method", "batch", "size", "value", "device", "threads"))
+
+    write(path, [*(m for m in read(path) if what(m) != what(measurement)), measurement])
