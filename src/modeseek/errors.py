@@ -21,6 +21,10 @@ class ConfigError(ModeseekError, ValueError):
     """A setting is out of its range or does not go with another."""
 
 
+class MissingExtraError(ModeseekError, ImportError):
+    """An optional package is missing; the message has the command that installs it."""
+
+
 class SpaceError(ModeseekError, ValueError):
     """A search space cannot be made from what was given."""
 
@@ -50,6 +54,14 @@ class AllTrialsFailed(ModeseekError, RuntimeError):  # noqa: N818 - reads as wha
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ObjectiveError(ModeseekError, ValueError):
+    """The objective is not where its name says, or cannot be called with a dict of parameters."""
+
+
+class StudyError(ModeseekError, ValueError):
+    """A study is not there, or is of another direction or space than asked for."""
 
 
 class CheckpointError(ModeseekError, OSError):

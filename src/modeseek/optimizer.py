@@ -8,35 +8,22 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, Self, get_args, overload
 
 import numpy as np
 import torch
 from filelock import FileLock
-from scipy.spatial import cKDTree
 
 from modeseek import checkpoint, dms
 from modeseek.dms import DMSConfig, Suggestion
-from modeseek.errors import (
-    CollapseWarning,
-    ConfigError,
-    DeviceError,
-    FitWarning,
-    ModeseekWarning,
-    SpaceExhausted,
-    TrialFailedWarning,
-)
+from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted, TrialFailedWarning
 from modeseek.parameters import Array
+from modeseek.proposing import choose, computing, fresh, generator, remaining, seeds, warn_once
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of, whole_number
 from modeseek.space import Params, Space
 from modeseek.trials import Direction, Origin, Trial, Trials, TrialState, as_number
-
-SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
-LISTABLE = 100_000  # finite spaces up to this size are searched whole for what is left
-DRAWS = 4096  # random points tried where a space is too large to list
 
 
 class Optimizer:
@@ -203,10 +190,10 @@ class Optimizer:
         if done == 0 or done + len(self.pending) < self.n_initial:
             return self._propose(self._initial_point(), "initial")
         suggestion = self._suggest()
-        trial = self._propose(self._choose(suggestion), "model")
+        point = choose(self.space, suggestion, self.config.rho, self._trials.proposed(), self._rng())
+        trial = self._propose(point, "model")
         self.suggestion, self._state = suggestion, suggestion.state
-        self._warn_once(CollapseWarning, suggestion.fell_back, "the diffusion model was of no use in one iteration")
-        self._warn_once(FitWarning, suggestion.gp.fit_failed, "the surrogate could not be fitted in one iteration")
+        warn_once(suggestion, self._warned, stacklevel=3)
         return trial
 
     def _propose(self, u: Array, origin: Origin) -> Trial:
@@ -221,84 +208,28 @@ class Optimizer:
 
     def _initial_point(self) -> Array:
         """The first point of the seed's Sobol sequence that has not been proposed."""
-        generator = self._generator(0)
-        points = self.space.snap(sobol(len(self._trials) + 64, self.d, generator).numpy())
-        fresh = self._fresh(points)
-        return _row(fresh if len(fresh) else self._remaining(), 0)
+        points = self.space.snap(sobol(len(self._trials) + 64, self.d, generator(self.seed, 0)).numpy())
+        unseen = fresh(points, self._trials.proposed())
+        return np.asarray((unseen if len(unseen) else self._remaining())[0])
 
     def _suggest(self) -> Suggestion:
         X, Y = self._data()
         pending = torch.from_numpy(self._trials.pending()).to(self.device)[None]
-        generator = self._generator(1, len(self._trials))
         with self._computing():
-            return dms.suggest(X, Y, self.config, generator, self._state, pending)
-
-    def _choose(self, suggestion: Suggestion) -> Array:
-        """x_next, or where that was proposed before, the best-labelled point that was not (d)."""
-        x_next = self.space.snap(suggestion.x_next.cpu().numpy())
-        if len(self._fresh(x_next)):
-            return _row(x_next, 0)
-        pool = torch.cat([suggestion.candidates, suggestion.pseudo_x], dim=-2)[0]
-        points = self._fresh(self.space.snap(pool.cpu().numpy()))
-        if not len(points):
-            points = self._remaining()
-        labels = suggestion.gp.label(torch.from_numpy(points).to(self.device)[None], self.config.rho)[0]
-        return _row(points, int(torch.nan_to_num(labels, nan=-torch.inf).argmax()))
+            return dms.suggest(X, Y, self.config, generator(self.seed, 1, len(self._trials)), self._state, pending)
 
     def _remaining(self) -> Array:
-        """Points not yet proposed (k x d, k >= 1), in random order: all of a listable space, else random ones."""
-        rng = np.random.default_rng(self._seeds(2, len(self._trials)))
-        if self.space.size <= LISTABLE:
-            points = rng.permutation(self.space.grid())
-        else:
-            points = self.space.snap(rng.random((DRAWS, self.d)))
-        points = self._fresh(points)
-        if not len(points):
-            raise SpaceExhausted("no configuration was found that has not been proposed")
-        return points
+        return remaining(self.space, self._trials.proposed(), self._rng())
 
-    def _fresh(self, points: Array) -> Array:
-        """Those of the points (k x d) that have not been proposed."""
-        if not len(self._trials):
-            return points
-        tree = cKDTree(self._trials.proposed())
-        distance, _ = tree.query(points, p=np.inf, distance_upper_bound=SAME_POINT)
-        return np.asarray(points[np.isinf(distance)])
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(seeds(self.seed, 2, len(self._trials)))
 
     def _data(self) -> tuple[torch.Tensor, torch.Tensor]:
         X, Y = self._trials.data(self.direction)
         return torch.from_numpy(X).to(self.device)[None], torch.from_numpy(Y).to(self.device)[None]
 
-    def _seeds(self, *key: int) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self.seed, spawn_key=key)
-
-    def _generator(self, *key: int) -> torch.Generator:
-        state = int(self._seeds(*key).generate_state(1, np.uint64)[0])
-        return torch.Generator().manual_seed(state >> 1)  # torch takes seeds below 2^63
-
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        """Around the numerics: one thread while trials are evaluated, and errors that name the setting.
-
-        On cores that an objective keeps busy, threads that wait for each other are slower than one (docs/decisions.md).
-        """
-        threads = torch.get_num_threads()
-        try:
-            if self.pending:
-                torch.set_num_threads(1)
-            yield
-        except torch.cuda.OutOfMemoryError as error:
-            raise DeviceError(
-                f"out of memory with device={str(self.device)!r}; use device='cpu', or a DMSConfig with smaller m and S"
-            ) from error
-        finally:
-            torch.set_num_threads(threads)
-
-    def _warn_once(self, category: type[ModeseekWarning], flags: torch.Tensor, message: str) -> None:
-        if category in self._warned or not bool(flags.any()):
-            return
-        self._warned.add(category)
-        warnings.warn(f"{message}; {category.__doc__} This is said once.", category, stacklevel=4)
+    def _computing(self) -> AbstractContextManager[None]:
+        return computing(self.device, busy=bool(self.pending))
 
 
 def _judge(value: Any) -> tuple[float | None, str]:
@@ -306,7 +237,3 @@ def _judge(value: Any) -> tuple[float | None, str]:
         return as_number(value), ""
     except ValueError as reason:
         return None, str(reason)
-
-
-def _row(points: Array, i: int) -> Array:
-    return np.asarray(points[i])

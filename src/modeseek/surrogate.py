@@ -130,7 +130,7 @@ class GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
         mu, _ = self.posterior(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, mu], -1)
-        conditioned = _posterior_of(X, y, self.hyperparameters, self.mean)
+        conditioned = posterior_of(X, y, self.hyperparameters, self.mean)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -170,7 +170,7 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     failed = ~ok.any(0)
     theta = torch.where(failed[..., None], mode, found)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    gp = _posterior_of(X, y, hyperparameters)
+    gp = posterior_of(X, y, hyperparameters)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
@@ -246,7 +246,7 @@ def _best_mean(A: Tensor, y: Tensor) -> Tensor:
     return (weights * y).sum(-1) / weights.sum(-1)
 
 
-def _posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: Tensor | None = None) -> GP:
+def posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: Tensor | None = None) -> GP:
     """The GP on (X, y) with these hyperparameters, or with the prior's mode where no jitter makes them work."""
     chol, failed = _factorize(X, hyperparameters)
     if bool(failed.any()):

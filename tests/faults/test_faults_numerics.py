@@ -12,7 +12,7 @@ from torch import Tensor
 from modeseek import DMSConfig, Optimizer, Space, surrogate
 from modeseek.dms import State, fit_surrogate, suggest
 from modeseek.lbfgs import lbfgs
-from modeseek.surrogate import Hyperparameters, _posterior_of, standardize
+from modeseek.surrogate import Hyperparameters, posterior_of, standardize
 
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
 
@@ -74,10 +74,10 @@ def test_fault_16_each_element_gets_the_jitter_that_it_needs_alone(noise: tuple[
     X = torch.full((2, 20, 2), 0.5, dtype=torch.float64)
     y = torch.randn(2, 20, dtype=torch.float64, generator=generator())
     hyperparameters = Hyperparameters(torch.ones(2, 2, dtype=torch.float64), torch.tensor(noise, dtype=torch.float64))
-    together = _posterior_of(X, y, hyperparameters)
+    together = posterior_of(X, y, hyperparameters)
     assert not together.fit_failed.any()
     for i in range(2):
-        alone = _posterior_of(X[i : i + 1], y[i : i + 1], Hyperparameters(*(h[i : i + 1] for h in hyperparameters)))
+        alone = posterior_of(X[i : i + 1], y[i : i + 1], Hyperparameters(*(h[i : i + 1] for h in hyperparameters)))
         torch.testing.assert_close(together.inverse[i], alone.inverse[0])
         for gp in (together, alone):
             mu, sigma = gp.posterior(gp.X)
@@ -89,7 +89,7 @@ def test_fault_16_no_jitter_helps_then_the_prior_does() -> None:
     X = torch.rand(2, 15, 2, dtype=torch.float64, generator=generator())
     y = standardize(X.sum(-1))
     hopeless = Hyperparameters(torch.ones(2, 2, dtype=torch.float64), torch.tensor([1e-3, -0.9], dtype=torch.float64))
-    gp = _posterior_of(X, y, hopeless)
+    gp = posterior_of(X, y, hopeless)
     assert gp.fit_failed.tolist() == [False, True]
     assert gp.hyperparameters.noise[1].log().item() == pytest.approx(-5)
     assert gp.hyperparameters.noise[0].item() == 1e-3

@@ -13,7 +13,7 @@ import numpy as np
 
 from modeseek.baselines.history import History, timed
 from modeseek.errors import ModeseekError
-from modeseek.parameters import Array, Categorical, Int, Parameter
+from modeseek.parameters import Array
 from modeseek.space import Space
 
 if TYPE_CHECKING:
@@ -45,12 +45,14 @@ class OptunaMethod(ABC):
     def __call__(self, history: History, seed: int) -> Array:
         """The next point, d."""
         optuna = _optuna()
+        from modeseek.integrations.optuna_trials import distribution
+
         self.seconds = {}
         with timed(self.seconds, "acquire"), _quiet():
             if self._study is None or not self._continues(history):
                 self._study = optuna.create_study(direction="maximize", sampler=self.sampler(seed % 2**32))
                 self._asked = self._told = None
-            distributions = {name: _distribution(history.space[name]) for name in history.space.names}
+            distributions = {name: distribution(history.space[name]) for name in history.space.names}
             self._tell(self._study, history, distributions)
             trial = self._study.ask(fixed_distributions=distributions)
             point = history.space.encode(_from_named(history.space, trial.params))
@@ -111,17 +113,6 @@ class CMAES(OptunaMethod):
         from optuna.samplers import CmaEsSampler
 
         return CmaEsSampler(seed=seed, warn_independent_sampling=False)
-
-
-def _distribution(parameter: Parameter) -> BaseDistribution:
-    """Optuna's counterpart of a parameter."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if isinstance(parameter, Categorical):
-        return CategoricalDistribution(parameter.choices)
-    if isinstance(parameter, Int):
-        return IntDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
-    return FloatDistribution(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
 
 
 def _to_named(space: Space, params: Any) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""A study of Optuna's as points of the unit cube: search space, trials, constraints, what running trials announce."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from modeseek.errors import ParameterError, SpaceError
+from modeseek.parameters import Array, Categorical, Float, Int, Parameter
+from modeseek.space import Space
+
+ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
+
+Distributions = dict[str, BaseDistribution]
+
+
+@dataclass(frozen=True)
+class History:
+    """A study's trials, as points of the unit cube."""
+
+    X: Array  # n x d, complete trials with a finite value
+    Y: Array  # n, their values, to be maximized
+    constraints: Array  # n x q
+    running: Array  # p x d
+    proposed: Array  # k x d, in any state
+
+
+class Codec:
+    """Between Optuna's search space and ours, where a categorical parameter is the index of its choice."""
+
+    def __init__(self, search_space: Distributions) -> None:
+        self.search_space = search_space
+        self.space = Space({name: _parameter(distribution) for name, distribution in search_space.items()})
+
+    def internal(self, point: Array) -> dict[str, float]:
+        """A point (d) in the numbers that Optuna stores."""
+        return {name: float(value) for name, value in self.space.decode(point).items()}
+
+    def params(self, point: Array) -> dict[str, Any]:
+        """A point (d) as the values that the objective gets."""
+        values = self.space.decode(point)
+        return {name: self.search_space[name].to_external_repr(value) for name, value in values.items()}
+
+    def unit(self, trial: FrozenTrial) -> Array | None:
+        """The trial's point (d); None when it has not all parameters, or values out of their range."""
+        known, announced = trial.params, dict[str, float]()
+        if not trial.state.is_finished():
+            known = trial.system_attrs.get("fixed_params", {}) | known
+            announced = trial.system_attrs.get(ANNOUNCED, {})
+        values: dict[str, Any] = {}
+        for name, distribution in self.search_space.items():
+            try:
+                value = distribution.to_internal_repr(known[name]) if name in known else announced[name]
+                values[name] = value if isinstance(distribution, FloatDistribution) else int(value)
+            except (KeyError, ValueError, OverflowError):
+                return None
+        try:
+            return self.space.encode(values)
+        except ParameterError:
+            return None
+
+    def read(self, study: Study, trial: FrozenTrial) -> History:
+        """All trials of the study but this one."""
+        rows = [(other, self.unit(other)) for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+        placed = [(other, unit) for other, unit in rows if unit is not None]
+        done = [(other, unit) for other, unit in placed if _is_data(other)]
+        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        return History(
+            X=self._rows([unit for _, unit in done]),
+            Y=sign * np.array([other.value for other, _ in done], dtype=np.float64),
+            constraints=_constraints([other for other, _ in done]),
+            running=self._rows([unit for other, unit in placed if other.state == TrialState.RUNNING]),
+            proposed=self._rows([unit for other, unit in placed if self._is_whole(other)]),
+        )
+
+    def _is_whole(self, trial: FrozenTrial) -> bool:
+        """Whether the trial's point must not come again.
+
+        A finite space has few points to give; there, one that had other parameters beside it may come with others.
+        """
+        return math.isinf(self.space.size) or all(
+            name in self.search_space or distribution.single() for name, distribution in trial.distributions.items()
+        )
+
+    def _rows(self, units: list[Array]) -> Array:
+        return np.array(units, dtype=np.float64).reshape(-1, self.space.d)
+
+
+def is_modelled(name: str, distribution: BaseDistribution) -> bool:
+    """Whether our spaces have a counterpart of this distribution."""
+    try:
+        Space({name: _parameter(distribution)})
+    except SpaceError:
+        return False
+    return True
+
+
+def announce(study: Study, trial: FrozenTrial, internal: dict[str, float]) -> None:
+    """Let other workers know the point of a running trial, in the numbers that Optuna stores."""
+    study._storage.set_trial_system_attr(trial._trial_id, ANNOUNCED, internal)
+
+
+def _parameter(distribution: BaseDistribution) -> Parameter:
+    """Our counterpart of a distribution; SpaceError when there is none."""
+    if isinstance(distribution, FloatDistribution):
+        return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, IntDistribution):
+        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+    if isinstance(distribution, CategoricalDistribution):
+        return Categorical(range(len(distribution.choices)))
+    raise SpaceError(f"{distribution!r} is not known here")
+
+
+def distribution(parameter: Parameter) -> BaseDistribution:
+    """Optuna's counterpart of a parameter."""
+    if isinstance(parameter, Categorical):
+        return CategoricalDistribution(parameter.choices)
+    kind: Any = IntDistribution if isinstance(parameter, Int) else FloatDistribution
+    return kind(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)  # type: ignore[no-any-return]
+
+
+def _is_data(trial: FrozenTrial) -> bool:
+    return trial.state == TrialState.COMPLETE and trial.value is not None and math.isfinite(trial.value)
+
+
+def _constraints(trials: list[FrozenTrial]) -> Array:
+    """The constraints' values, n x q; q is 0 when there are none.
+
+    Optuna 5 keeps each under a key of its own, `constraints_func` all of them as a list.
+    """
+    prefix = "constraints:"
+    by_trial = []
+    for trial in trials:
+        values = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}
+        values |= {k.removeprefix(prefix): v for k, v in trial.system_attrs.items() if k.startswith(prefix)}
+        by_trial.append(values)
+    names = sorted(set().union(*by_trial))
+    table = np.array([[values.get(name, np.nan) for name in names] for values in by_trial], dtype=np.float64)
+    for column in table.T:
+        met = column[column <= 0]
+        column[np.isnan(column)] = met.mean() if len(met) else 0.0
+    return np.clip(table, -sys.float_info.max, sys.float_info.max)

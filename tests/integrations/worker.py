@@ -1,0 +1,73 @@
+"""One worker of a shared study: `python worker.py STORAGE STUDY LOG INDEX`, used by test_workers.py.
+
+It writes what it has measured to LOG. Worker 0 hangs in its third trial, waiting to be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import optuna
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from modeseek import DMSConfig
+from modeseek.integrations.optuna import DMSSampler
+
+CHEAP = DMSConfig(m=32, S=16, epochs=3, steps=3, hidden=8)
+TRIALS = 40
+TICK = 0.4  # seconds; all workers end a trial, and ask again, almost at the same moment
+LAG = 0.015  # seconds between them: SQLite does not lock rows, so that two may take one waiting trial
+
+
+def open_storage(where: str) -> BaseStorage:
+    if where.endswith(".journal"):
+        return JournalStorage(JournalFileBackend(where))
+    retry = getattr(optuna.storages, "RetryHeartbeatStaleTrialCallback", None)
+    if retry is not None:
+        return RDBStorage(where, heartbeat_interval=1, grace_period=5, heartbeat_stale_trial_callback=retry())
+    retry = optuna.storages.RetryFailedTrialCallback()  # its name before Optuna 4.9
+    return RDBStorage(where, heartbeat_interval=1, grace_period=5, failed_trial_callback=retry)
+
+
+def measure(x: float, y: float, k: int) -> float:
+    """Best in a corner: all workers are drawn to one point."""
+    return x + y + 0.1 * k
+
+
+def is_over(study: optuna.Study) -> bool:
+    trials = study.get_trials(deepcopy=False)
+    enough = sum(trial.state == TrialState.COMPLETE for trial in trials) >= TRIALS
+    stale = any("hanging" in trial.user_attrs and trial.state == TrialState.RUNNING for trial in trials)
+    return enough and not (stale and isinstance(study._storage, optuna.storages._CachedStorage))
+
+
+def main(where: str, name: str, log: Path, index: int) -> None:
+    study = optuna.load_study(study_name=name, storage=open_storage(where), sampler=DMSSampler(seed=0, config=CHEAP))
+    mine: list[int] = []
+
+    def objective(trial: Trial) -> float:
+        x, y, k = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1), trial.suggest_int("k", 0, 5)
+        if index == 0 and len(mine) == 2:
+            trial.set_user_attr("hanging", os.getpid())
+            time.sleep(600)
+        time.sleep(TICK - time.time() % TICK + LAG * index)
+        value = measure(x, y, k)
+        mine.append(trial.number)
+        return value
+
+    def after(study: optuna.Study, trial: FrozenTrial) -> None:
+        with log.open("a") as file:
+            file.write(f"{trial.number} {trial.value!r}\n")
+        if is_over(study):
+            study.stop()
+
+    study.optimize(objective, callbacks=[after])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
