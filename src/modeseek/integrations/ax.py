@@ -1,0 +1,302 @@
+"""DMS as a node of Ax's generation strategies.
+
+    client.set_generation_strategy(GenerationStrategy(name="DMS", nodes=[DMSNode(seed=0)]))
+
+All that is needed is read from the experiment each time: its trials are the data, those that run are pending. What a
+node keeps for itself (hyperparameters and network of the last iteration, where the next one starts) only saves time;
+a node that was loaded from a file begins without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from modeseek import dms
+from modeseek.dms import DMSConfig, Suggestion
+from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
+from modeseek.parameters import Array, Categorical, Float, Int, Parameter
+from modeseek.proposing import choose, computing, fresh, generator, remaining, seeds, warn_once
+from modeseek.pseudo import sobol
+from modeseek.settings import device_of, whole_number
+from modeseek.space import Space
+
+try:
+    from ax.core import parameter as axp
+    from ax.core.data import Data
+    from ax.core.experiment import Experiment
+    from ax.core.generator_run import GeneratorRun
+    from ax.core.optimization_config import OptimizationConfig
+    from ax.core.search_space import SearchSpace
+    from ax.core.trial_status import TrialStatus
+    from ax.core.types import ComparisonOp, TParameterization
+    from ax.exceptions.core import SearchSpaceExhausted
+    from ax.generation_strategy.external_generation_node import ExternalGenerationNode
+    from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+except ImportError as error:
+    raise MissingExtraError('DMSNode needs Ax: pip install "modeseek[ax]"') from error
+
+EVALUATED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
+# Abandoned ones too, as in Ax's own models: what is pending is kept away from.
+PENDING = (TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING, TrialStatus.ABANDONED)
+
+
+class DMSNode(ExternalGenerationNode):
+    """Bayesian optimization by diffusion-based mode seeking, for experiments with one objective.
+
+    The objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Completed
+    and early-stopped trials with a finite value of each of these metrics are the data. Others are not, but no point is
+    proposed twice, not even one that failed. A known standard error of a metric is not used.
+
+    Args:
+        seed: a whole number; with it and the trials so far, their number decides what is proposed. None draws one.
+        config: the settings of DMS; None is `DMSConfig()`.
+        n_initial: evaluated and pending trials before the model is used; until then, points of a Sobol sequence.
+        device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
+        name: of the node, unique within its generation strategy.
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int | None = None,
+        config: DMSConfig | None = None,
+        n_initial: int = 10,
+        device: str = "cpu",
+        name: str = "DMS",
+    ) -> None:
+        if config is not None and not isinstance(config, DMSConfig):
+            raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
+        super().__init__(name=name)
+        self.seed = secrets.randbits(63) if seed is None else whole_number("seed", seed, 0)
+        self.config = DMSConfig() if config is None else config
+        self.n_initial = whole_number("n_initial", n_initial, 1)
+        self.device = device_of(device)
+        self._codec: _Codec | None = None
+        self._history: _History | None = None
+        self._state: dms.State | None = None
+        self._warned: set[type[ModeseekWarning]] = set()
+
+    def update_generator_state(self, experiment: Experiment, data: Data) -> None:
+        """Read the experiment anew."""
+        codec = _Codec(experiment.search_space)
+        if self._codec is None or codec.space != self._codec.space:
+            self._state = None
+        self._codec, self._history = codec, codec.read(experiment, data)
+
+    def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
+        """The parameters of the next trial; those just generated, which are no trials yet, are pending."""
+        if self._codec is None or self._history is None:
+            raise ConfigError("DMSNode proposes within a GenerationStrategy, which shows it the experiment first")
+        points = [self._codec.unit(parameters) for parameters in pending_parameters]
+        history = self._history.with_pending(self._codec.rows([point for point in points if point is not None]))
+        try:
+            return self._codec.params(self._next_point(self._codec.space, history))
+        except SpaceExhausted as error:
+            raise SearchSpaceExhausted(str(error)) from error
+
+    def _next_point(self, space: Space, history: _History) -> Array:
+        number = len(history.proposed)
+        rng = np.random.default_rng(seeds(self.seed, 2, number))
+        n, p = len(history.Y), len(history.pending)
+        if n == 0 or n + p < self.n_initial:
+            points = space.snap(sobol(number + 64, space.d, generator(self.seed, 0)).numpy())
+            points = fresh(points, history.proposed)
+            return np.asarray((points if len(points) else remaining(space, history.proposed, rng))[0])
+        suggestion = self._suggest(history, number)
+        return choose(space, suggestion, self.config.rho, history.proposed, rng)
+
+    def _suggest(self, history: _History, number: int) -> Suggestion:
+        def batch(rows: Array) -> torch.Tensor:
+            return torch.from_numpy(rows).to(self.device)[None]
+
+        with computing(self.device, busy=len(history.pending) > 0):
+            suggestion = dms.suggest(
+                batch(history.X),
+                batch(history.Y),
+                self.config,
+                generator(self.seed, 1, number),
+                self._state,
+                batch(history.pending),
+                batch(history.constraints) if history.constraints.size else None,
+            )
+        self._state = suggestion.state
+        warn_once(suggestion, self._warned, stacklevel=2)
+        return suggestion
+
+    def gen(self, **options: Any) -> GeneratorRun | None:
+        """As Ax calls it; an error for what an external node would leave out without a word."""
+        if options.get("fixed_features") is not None:
+            raise ConfigError("DMSNode takes no fixed_parameters; make them FixedParameters of the search space")
+        return super().gen(**options)
+
+    @classmethod
+    def deserialize_init_args(cls, args: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        """The constructor's arguments from what `_to_json` wrote."""
+        return {**args, "config": DMSConfig(**args["config"])}
+
+
+def _to_json(node: DMSNode) -> dict[str, Any]:
+    return {
+        "__type": "DMSNode",
+        "seed": node.seed,
+        "config": dataclasses.asdict(node.config),
+        "n_initial": node.n_initial,
+        "device": str(node.device),
+        "name": node.name,
+    }
+
+
+# Ax's storage knows classes by name alone; with these entries a client saves and loads a strategy with this node.
+CORE_ENCODER_REGISTRY[DMSNode] = _to_json
+CORE_DECODER_REGISTRY["DMSNode"] = DMSNode
+
+
+@dataclass(frozen=True)
+class _History:
+    """An experiment's trials, as points of the unit cube."""
+
+    X: Array  # n x d, with a finite value of every metric that counts
+    Y: Array  # n, the objective, to be maximized
+    constraints: Array  # n x q, at most 0 where feasible
+    pending: Array  # p x d
+    proposed: Array  # k x d, in any state
+
+    def with_pending(self, points: Array) -> _History:
+        """This history with those of the points (k x d) pending that it does not know."""
+        unknown = fresh(points, self.proposed)
+        return dataclasses.replace(
+            self,
+            pending=np.concatenate([self.pending, unknown]),
+            proposed=np.concatenate([self.proposed, unknown]),
+        )
+
+
+class _Codec:
+    """Between Ax's search space and ours, where all but ranges and choices is computed."""
+
+    def __init__(self, search_space: SearchSpace) -> None:
+        if search_space.is_hierarchical:
+            raise SpaceError("DMSNode takes no hierarchical search space; flatten it, or use another node")
+        if search_space.parameter_constraints:
+            raise SpaceError(f"DMSNode takes no parameter constraints, such as {search_space.parameter_constraints[0]}")
+        self.search_space = search_space
+        self.tuned = {
+            name: parameter
+            for name, parameter in search_space.parameters.items()
+            if isinstance(parameter, axp.RangeParameter | axp.ChoiceParameter) and not parameter.is_disabled
+        }
+        if not self.tuned:
+            raise SpaceError(f"every parameter of the search space is fixed: {list(search_space.parameters)}")
+        self.space = Space({name: _parameter(parameter) for name, parameter in self.tuned.items()})
+
+    def params(self, point: Array) -> TParameterization:
+        """A point (d) as the values of all of Ax's parameters, in Ax's order."""
+        values = {name: self.tuned[name].cast(value) for name, value in self.space.decode(point).items()}
+        for name, parameter in self.search_space.parameters.items():
+            if isinstance(parameter, axp.FixedParameter):
+                values[name] = parameter.value
+            elif parameter.is_disabled:
+                values[name] = parameter.default_value
+        for name, parameter in self.search_space.parameters.items():
+            if isinstance(parameter, axp.DerivedParameter):
+                values[name] = parameter.compute(values)
+        return {name: values[name] for name in self.search_space.parameters}
+
+    def unit(self, parameters: TParameterization) -> Array | None:
+        """The point (d) of an arm; None where it is not in the search space."""
+        values: dict[str, Any] = {}
+        for name, parameter in self.tuned.items():
+            value: Any = parameters.get(name, parameter.backfill_value)
+            if not parameter.validate(value):
+                return None
+            value = parameter.cast(value)
+            if isinstance(parameter, axp.RangeParameter):  # whose bounds Ax takes with a tolerance
+                value = min(max(value, parameter.lower), parameter.upper)
+            values[name] = value
+        try:
+            return self.space.encode(values)
+        except ParameterError:
+            return None
+
+    def rows(self, points: list[Array]) -> Array:
+        """The points as rows: k x d."""
+        return np.array(points, dtype=np.float64).reshape(-1, self.space.d)
+
+    def read(self, experiment: Experiment, data: Data) -> _History:
+        """All arms of the experiment that lie in its search space."""
+        goals = _Goals(experiment.optimization_config)
+        metrics: dict[tuple[int, str], dict[str, float]] = {}
+        rows: Iterable[Any] = data.df.itertuples()
+        for row in rows:
+            metrics.setdefault((row.trial_index, row.arm_name), {})[row.metric_signature] = row.mean
+        X, Y, constraints, pending, proposed = [], [], [], [], []
+        for trial in experiment.trials.values():
+            for arm in trial.arms:
+                point = self.unit(arm.parameters)
+                if point is None:
+                    continue
+                proposed.append(point)
+                if trial.status in PENDING:
+                    pending.append(point)
+                outcome, *violations = goals.measure(metrics.get((trial.index, arm.name), {}))
+                if trial.status in EVALUATED and all(map(math.isfinite, (outcome, *violations))):
+                    X.append(point)
+                    Y.append(outcome)
+                    constraints.append(violations)
+        return _History(
+            X=self.rows(X),
+            Y=np.array(Y, dtype=np.float64),
+            constraints=np.array(constraints, dtype=np.float64).reshape(len(Y), goals.q),
+            pending=self.rows(pending),
+            proposed=self.rows(proposed),
+        )
+
+
+class _Goals:
+    """What an optimization configuration asks for: an objective to maximize and q constraints."""
+
+    def __init__(self, configuration: OptimizationConfig | None) -> None:
+        if configuration is None:
+            raise ConfigError("the experiment has no objective; call client.configure_optimization first")
+        if configuration.is_moo_problem:
+            names = configuration.objective.metric_names
+            raise ConfigError(f"DMSNode is for experiments with one objective, this one has {len(names)}: {names}")
+        for constraint in configuration.outcome_constraints:
+            if constraint.relative:
+                raise ConfigError(f"DMSNode takes no bounds relative to a baseline: {constraint.expression}")
+        self.objective, self.constraints = configuration.objective, configuration.outcome_constraints
+        self.q = len(self.constraints)
+
+    def measure(self, metrics: dict[str, float]) -> list[float]:
+        """The objective and each constraint, at most 0 where met, from the metrics' means; NaN where one is missing."""
+        numbers = [_sum(self.objective.metric_weights, metrics)]
+        for constraint in self.constraints:
+            over = _sum(constraint.metric_weights, metrics) - constraint.bound
+            numbers.append(over if constraint.op is ComparisonOp.LEQ else -over)
+        return numbers
+
+
+def _sum(weights: list[tuple[str, float]], metrics: dict[str, float]) -> float:
+    return sum(weight * metrics.get(signature, math.nan) for signature, weight in weights)
+
+
+def _parameter(parameter: axp.RangeParameter | axp.ChoiceParameter) -> Parameter:
+    """Our counterpart of a parameter; SpaceError, naming it, when there is none."""
+    if parameter.is_fidelity or (isinstance(parameter, axp.ChoiceParameter) and parameter.is_task):
+        raise SpaceError(f"parameter {parameter.name!r}: DMSNode takes no fidelity or task parameters")
+    if isinstance(parameter, axp.ChoiceParameter):
+        return Categorical(parameter.values)
+    if parameter.logit_scale:
+        raise SpaceError(f"parameter {parameter.name!r}: DMSNode takes a linear or a log scale, not a logit scale")
+    if parameter.parameter_type is axp.ParameterType.INT:
+        return Int(int(parameter.lower), int(parameter.upper), log=parameter.log_scale)
+    step = None if parameter.digits is None or parameter.log_scale else 10.0**-parameter.digits
+    return Float(parameter.lower, parameter.upper, log=parameter.log_scale, step=step)

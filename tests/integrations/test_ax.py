@@ -1,0 +1,348 @@
+"""`DMSNode` through Ax's Client: mixed spaces, pending and failed trials, constraints, storage, bad input."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ax.api.client import Client
+from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
+from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.search_space import SearchSpace
+from ax.core.trial_status import TrialStatus
+from ax.exceptions.core import SearchSpaceExhausted
+from ax.generation_strategy.center_generation_node import CenterGenerationNode
+from ax.generation_strategy.generation_strategy import GenerationStrategy
+
+from modeseek import ConfigError, DeviceError, DMSConfig, ModeseekError, SpaceError
+from modeseek.integrations.ax import DMSNode, _Codec
+
+CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
+MIXED = [
+    RangeParameterConfig(name="lr", bounds=(1e-5, 1e-1), parameter_type="float", scaling="log"),
+    RangeParameterConfig(name="units", bounds=(50, 200), parameter_type="int"),
+    ChoiceParameterConfig(name="act", values=["relu", "tanh", "gelu"], parameter_type="str"),
+]
+Params = dict[str, Any]
+
+pytestmark = pytest.mark.filterwarnings(r"ignore:::ax(\.|$)")
+
+
+def node(**options: Any) -> DMSNode:
+    return DMSNode(**{"seed": 0, "config": CHEAP, "n_initial": 5, **options})
+
+
+def make_client(
+    parameters: list[Any] = MIXED, objective: str = "-loss", constraints: list[str] | None = None, **options: Any
+) -> Client:
+    client = Client()
+    client.configure_experiment(parameters=parameters, parameter_constraints=options.pop("parameter_constraints", None))
+    client.configure_optimization(objective=objective, outcome_constraints=constraints)
+    client.set_generation_strategy(GenerationStrategy(name="DMS", nodes=[node(**options)]))
+    return client
+
+
+def loss(params: Params) -> float:
+    """Least at lr = 1e-3, 120 units, relu."""
+    off = math.log10(params["lr"]) + 3
+    return off**2 + ((params["units"] - 120) / 75) ** 2 + (0.0 if params["act"] == "relu" else 0.3)
+
+
+def ask(client: Client) -> tuple[int, Params]:
+    return next(iter(client.get_next_trials(max_trials=1).items()))
+
+
+def run(client: Client, trials: int, sign: float = 1.0) -> list[Params]:
+    asked = []
+    for _ in range(trials):
+        index, params = ask(client)
+        asked.append(params)
+        client.complete_trial(index, {"loss": sign * loss(params)})
+    return asked
+
+
+def test_it_finds_a_good_value_in_a_mixed_space() -> None:
+    client = make_client()
+    asked = run(client, 20)
+    for params in asked:
+        assert isinstance(params["units"], int)
+        assert 1e-5 <= params["lr"] <= 1e-1
+        assert params["act"] in ("relu", "tanh", "gelu")
+    best, *_ = client.get_best_parameterization(use_model_predictions=False)
+    assert best["act"] == "relu"
+    assert loss(best) < 0.1
+    assert len({tuple(params.values()) for params in asked}) == 20
+
+
+def test_a_log_scale_spreads_the_first_points_by_their_logarithm() -> None:
+    exponents = [math.log10(params["lr"]) for params in run(make_client(n_initial=16), 16)]
+    assert sorted(sum(low <= e < low + 1 for e in exponents) for low in (-5, -4, -3, -2)) == [4, 4, 4, 4]
+
+
+def test_both_directions() -> None:
+    least, most = run(make_client(), 8), run(make_client(objective="loss"), 8, sign=-1.0)
+    assert least == most
+
+
+def test_seeds_reproduce() -> None:
+    assert run(make_client(seed=3), 7) == run(make_client(seed=3), 7)
+    assert run(make_client(seed=3), 7) != run(make_client(seed=4), 7)
+    assert DMSNode().seed != DMSNode().seed
+
+
+def test_several_trials_pending_at_once() -> None:
+    client = make_client()
+    first = client.get_next_trials(max_trials=4)
+    second = client.get_next_trials(max_trials=3)
+    assert len({tuple(params.values()) for params in (*first.values(), *second.values())}) == 7
+    for index, params in first.items():
+        client.complete_trial(index, {"loss": loss(params)})
+    third = client.get_next_trials(max_trials=3)  # of the model, with three pending
+    assert len({tuple(p.values()) for p in (*first.values(), *second.values(), *third.values())}) == 10
+
+
+def test_what_is_pending_is_conditioned_on() -> None:
+    client, other = make_client(), make_client()
+    run(client, 8)
+    run(other, 8)
+    index, params = ask(client)
+    assert ask(other)[1] == params
+    other.mark_trial_failed(index)
+    beside, again = ask(client)[1], ask(other)[1]
+    assert beside != again
+
+
+@pytest.mark.parametrize("how", ["failed", "abandoned", "nan", "infinite", "missing"])
+def test_a_trial_without_a_value_is_no_data_and_does_not_come_again(how: str) -> None:
+    client = make_client()
+    asked = []
+    for i in range(9):
+        index, params = ask(client)
+        asked.append(tuple(params.values()))
+        if i not in (1, 6):
+            client.complete_trial(index, {"loss": loss(params)})
+        elif how == "failed":
+            client.mark_trial_failed(index)
+        elif how == "abandoned":
+            client.mark_trial_abandoned(index)
+        elif how == "missing":
+            client.complete_trial(index, {"other": 1.0})
+        else:
+            client.complete_trial(index, {"loss": math.nan if how == "nan" else math.inf})
+    assert len(set(asked)) == 9
+    history = _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
+    assert len(history.Y) == 7
+    assert len(history.proposed) == 9
+    assert len(history.pending) == (2 if how == "abandoned" else 0)
+
+
+def test_of_a_progression_the_last_value_counts() -> None:
+    client = make_client()
+    index, _ = ask(client)
+    for step, value in ((1, 9.0), (2, 5.0)):
+        client.attach_data(index, {"loss": value}, progression=step)
+    codec = _Codec(client._experiment.search_space)
+    history = codec.read(client._experiment, client._experiment.lookup_data())
+    assert (len(history.Y), len(history.pending)) == (0, 1)
+    client.mark_trial_early_stopped(index)
+    history = codec.read(client._experiment, client._experiment.lookup_data())
+    assert (history.Y.tolist(), len(history.pending)) == ([-5.0], 0)
+
+
+def test_attached_trials_are_data_unless_they_are_outside() -> None:
+    client = make_client(n_initial=2)
+    for units in (60, 120, 180):
+        params = {"lr": 1e-3, "units": units, "act": "relu"}
+        client.complete_trial(client.attach_trial(params), {"loss": loss(params)})
+    outside = {"lr": 1.0, "units": 60, "act": "relu"}
+    with pytest.warns(RuntimeWarning, match="out-of-design"):
+        client._experiment.attach_trial([outside])
+    history = _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
+    assert (len(history.Y), len(history.proposed)) == (3, 3)
+    assert ask(client)[1]["act"] in ("relu", "tanh", "gelu")
+
+
+def test_a_weighted_sum_of_metrics() -> None:
+    client = make_client(objective="-2*a + b", n_initial=2)
+    index, _ = ask(client)
+    client.complete_trial(index, {"a": 3.0, "b": 1.0})
+    index, _ = ask(client)
+    client.complete_trial(index, {"a": 3.0})
+    history = _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
+    assert history.Y.tolist() == [-5.0]
+
+
+def test_outcome_constraints_are_modelled() -> None:
+    """The unconstrained optimum, 120 units, needs too much memory: at most 90 are feasible."""
+    client = make_client(constraints=["memory <= 90", "speed >= -90"])
+    asked = []
+    for _ in range(16):
+        index, params = ask(client)
+        asked.append(params)
+        client.complete_trial(index, {"loss": loss(params), "memory": params["units"], "speed": -params["units"]})
+    history = _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
+    assert history.constraints.shape == (16, 2)
+    assert history.constraints[0].tolist() == [asked[0]["units"] - 90] * 2
+    assert sum(params["units"] <= 90 for params in asked[-6:]) >= 4
+    assert min(loss(params) for params in asked if params["units"] <= 90) < 0.5
+
+
+def test_every_kind_of_parameter() -> None:
+    client = make_client(
+        [
+            RangeParameterConfig(name="step", bounds=(0.0, 1.0), parameter_type="float", step_size=0.25),
+            RangeParameterConfig(name="layers", bounds=(1, 64), parameter_type="int", scaling="log"),
+            ChoiceParameterConfig(name="size", values=[16, 32, 64], parameter_type="int", is_ordered=True),
+            ChoiceParameterConfig(name="flag", values=[True, False], parameter_type="bool"),
+            ChoiceParameterConfig(name="only", values=["adam"], parameter_type="str"),
+            DerivedParameterConfig(name="twice", expression_str="2 * layers", parameter_type="int"),
+        ],
+        n_initial=3,
+    )
+    for _ in range(6):
+        index, params = ask(client)
+        assert list(params) == ["step", "layers", "size", "flag", "only", "twice"]
+        assert params["step"] in (0.0, 0.25, 0.5, 0.75, 1.0)
+        assert params["size"] in (16, 32, 64)
+        assert isinstance(params["flag"], bool)
+        assert params["only"] == "adam"
+        assert params["twice"] == 2 * params["layers"]
+        client.complete_trial(index, {"loss": params["step"] + params["layers"] / 64})
+
+
+def test_digits_make_a_grid() -> None:
+    codec = _Codec(SearchSpace([RangeParameter("x", ParameterType.FLOAT, 0.0, 1.0, digits=1)]))
+    assert codec.space.size == 11
+    point = codec.unit({"x": 0.3})
+    assert point is not None
+    assert codec.params(point) == {"x": 0.3}
+
+
+def test_a_finite_space_ends() -> None:
+    client = make_client([ChoiceParameterConfig(name="act", values=["a", "b", "c", "d"], parameter_type="str")])
+    seen = set()
+    for i in range(4):
+        index, params = ask(client)
+        seen.add(params["act"])
+        client.complete_trial(index, {"loss": float(i)})
+    assert seen == {"a", "b", "c", "d"}
+    with pytest.raises(SearchSpaceExhausted):
+        ask(client)
+
+
+def test_saved_and_resumed(tmp_path: Path) -> None:
+    client = make_client(name="mine")
+    run(client, 8)
+    file = str(tmp_path / "client.json")
+    client.save_to_json_file(file)
+    one, two = Client.load_from_json_file(file), Client.load_from_json_file(file)
+    (loaded,) = one._generation_strategy._nodes
+    assert isinstance(loaded, DMSNode)
+    assert (loaded.seed, loaded.config, loaded.n_initial, loaded.name) == (0, CHEAP, 5, "mine")
+    assert loaded.device.type == "cpu"
+    assert ask(one) == ask(two)
+    assert ask(one)[0] == 9
+
+
+def test_after_another_node() -> None:
+    client = make_client()
+    nodes = [CenterGenerationNode(next_node_name="DMS"), node(n_initial=3)]
+    client.set_generation_strategy(GenerationStrategy(name="centre, then DMS", nodes=nodes))
+    asked = run(client, 5)
+    assert asked[0]["lr"] == pytest.approx(1e-3)
+    assert len({tuple(params.values()) for params in asked}) == 5
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(ConfigError, match="seed"):
+        DMSNode(seed=-1)
+    with pytest.raises(ConfigError, match="n_initial"):
+        DMSNode(n_initial=0)
+    with pytest.raises(ConfigError, match="DMSConfig"):
+        DMSNode(config={"m": 3})  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="device"):
+        DMSNode(device="tpu")
+    with pytest.raises(ConfigError, match="GenerationStrategy"):
+        DMSNode().get_next_candidate([])
+
+
+def test_more_than_one_objective() -> None:
+    with pytest.raises(ConfigError, match="one objective, this one has 2"):
+        ask(make_client(objective="-loss, accuracy"))
+
+
+def test_a_bound_relative_to_a_baseline() -> None:
+    with pytest.raises(ConfigError, match="relative to a baseline"):
+        ask(make_client(constraints=["memory <= 0.9 * baseline"]))
+
+
+def test_fixed_parameters() -> None:
+    with pytest.raises(ConfigError, match="fixed_parameters"):
+        make_client().get_next_trials(max_trials=1, fixed_parameters={"units": 60})
+
+
+def test_parameter_constraints() -> None:
+    two = [RangeParameterConfig(name=name, bounds=(0, 1), parameter_type="float") for name in ("a", "b")]
+    with pytest.raises(SpaceError, match="parameter constraints"):
+        ask(make_client(two, parameter_constraints=["a + b <= 1"]))
+
+
+def test_a_hierarchical_space() -> None:
+    parameters = [
+        ChoiceParameterConfig(
+            name="model", values=["a", "b"], parameter_type="str", dependent_parameters={"a": ["x"], "b": ["y"]}
+        ),
+        RangeParameterConfig(name="x", bounds=(0, 1), parameter_type="float"),
+        RangeParameterConfig(name="y", bounds=(0, 1), parameter_type="float"),
+    ]
+    with pytest.raises(SpaceError, match="hierarchical"):
+        ask(make_client(parameters))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "match"),
+    [
+        (RangeParameter("p", ParameterType.FLOAT, 0.1, 0.9, logit_scale=True), "'p': .* logit"),
+        (RangeParameter("p", ParameterType.FLOAT, 0.1, 0.9, is_fidelity=True, target_value=0.9), "'p': .* fidelity"),
+        (
+            ChoiceParameter("p", ParameterType.INT, [1, 2, 3], is_ordered=True, is_task=True, target_value=1),
+            "'p': .* task",
+        ),
+        (FixedParameter("p", ParameterType.INT, 1), r"fixed: \['p'\]"),
+    ],
+)
+def test_parameters_that_are_not_supported(parameter: Any, match: str) -> None:
+    with pytest.raises(SpaceError, match=match):
+        _Codec(SearchSpace([parameter]))
+
+
+def test_a_disabled_parameter_keeps_its_default() -> None:
+    space = SearchSpace([RangeParameter(name, ParameterType.FLOAT, 0.0, 1.0) for name in ("a", "b")])
+    space.disable_parameters({"b": 0.25})
+    codec = _Codec(space)
+    assert codec.space.names == ["a"]
+    point = codec.unit({"a": 0.5, "b": 0.9})
+    assert point is not None
+    assert codec.params(point) == {"a": 0.5, "b": 0.25}
+
+
+def test_without_ax_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == "ax" or name.startswith("ax.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "modeseek.integrations.ax")
+    with pytest.raises(ModeseekError, match=r'pip install "modeseek\[ax\]"') as raised:
+        importlib.import_module("modeseek.integrations.ax")
+    assert isinstance(raised.value, ImportError)
+
+
+def test_statuses_of_ax_are_all_known() -> None:
+    """Every status is data, pending, or merely proposed; a new one of Ax's would want a decision."""
+    assert {status.name for status in TrialStatus} == {
+        *("CANDIDATE", "STAGED", "RUNNING", "ABANDONED"),
+        *("COMPLETED", "EARLY_STOPPED"),
+        *("FAILED", "DISPATCHED", "STALE"),
+    }
