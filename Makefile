@@ -54,9 +54,10 @@ format: $(STAMP)  ## rewrite the code the way lint wants it
 test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch's LogEI
 	$(PYTEST) -m slow --timeout 3600 $(ARGS)
 
-bench: $(STAMP)  ## seconds a stage, beside its floor and BoTorch's LogEI
+bench: $(STAMP)  ## seconds a stage and a suggestion, beside floors, BoTorch's LogEI and Optuna's samplers
 	$(BIN)/python -m benchmarks.iteration $(ARGS)
+	$(BIN)/python -m benchmarks.samplers
 
 clean:  ## remove caches and build outputs; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
-	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -12,7 +12,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_the_readmes_examples_run_and_find_the_optimum(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     assert len(blocks[0].strip().splitlines()) <= 25
     (tmp_path / "readme.py").write_text("\n".join(blocks))
     done = subprocess.run([sys.executable, "readme.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200)
@@ -20,3 +20,4 @@ def test_the_readmes_examples_run_and_find_the_optimum(tmp_path: Path) -> None:
     value = float(re.search(r"best value (\S+)", done.stdout)[1])
     assert value < 0.05, "the optimum is 0, at lr = 1e-3, 120 units and relu"
     assert (tmp_path / "run.modeseek").exists()
+    assert abs(float(re.search(r"\{'x': (\S+)\}", done.stdout)[1]) - 2) < 0.1, "Optuna's study"

@@ -26,7 +26,7 @@ __all__ = ["Categorical", "Float", "Int", "Params", "Space"]
 # A dict by name for a named space, a float64 array for a box. `Any`, so that users need no cast.
 Params: TypeAlias = Any
 
-_KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
+KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
     "float": Float,
     "int": Int,
     "categorical": Categorical,
@@ -126,7 +126,7 @@ class Space:
 
     def to_dict(self) -> dict[str, Any]:
         """The space as JSON-able values; `Space.from_dict` reads it back."""
-        kinds = {kind: name for name, kind in _KINDS.items()}
+        kinds = {kind: name for name, kind in KINDS.items()}
         return {
             "box": self._box,
             "parameters": [
@@ -139,7 +139,7 @@ class Space:
         """The space that `to_dict` described; SpaceError when it describes none."""
         try:
             box, entries = document["box"], [dict(entry) for entry in document["parameters"]]
-            parameters = {entry.pop("name"): _KINDS[entry.pop("type")](**entry) for entry in entries}
+            parameters = {entry.pop("name"): KINDS[entry.pop("type")](**entry) for entry in entries}
         except SpaceError:
             raise
         except (AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,0 +1,68 @@
+"""Search spaces written in TOML, one table a parameter.
+
+[lr]
+type = "float"
+low = 1e-5
+high = 1e-1
+log = true
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from modeseek.errors import SpaceError
+from modeseek.parameters import Parameter
+from modeseek.space import KINDS, Space
+
+
+def read_space(path: str | os.PathLike[str]) -> Space:
+    """The space of a TOML file, in the file's order; SpaceError names the file, and the line or the key."""
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpaceError(f"{path}: the space file cannot be read: {error.strerror}") from error
+    except ValueError as error:  # also what is not UTF-8
+        raise SpaceError(f"{path}: not valid TOML: {error}") from error
+    if not document:
+        raise SpaceError(f'{path}: no parameter is there; write one as [name], type = "float", low = 0, high = 1')
+    try:
+        return Space({name: _parameter(name, table) for name, table in document.items()})
+    except SpaceError as error:
+        raise SpaceError(f"{path}: {error}") from error
+
+
+def _parameter(name: str, table: Any) -> Parameter:
+    if not isinstance(table, dict):
+        raise SpaceError(f'{name} must be a table: a line [{name}], and below it type = "float", low = ..., high = ...')
+    for key, value in table.items():
+        if isinstance(value, dict):
+            raise SpaceError(f'[{name}.{key}]: a table in a table; a name with a dot needs quotes: ["{name}.{key}"]')
+    settings = dict(table)
+    kind = settings.pop("type", None)
+    if kind is None:
+        raise SpaceError(f"[{name}]: type is missing; it is one of {list(KINDS)}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise SpaceError(f"[{name}]: type is {kind!r}, but must be one of {list(KINDS)}{_nearest(kind, KINDS)}")
+    fields = {field.name: field for field in dataclasses.fields(KINDS[kind])}
+    for key in settings:
+        if key not in fields:
+            known = ", ".join(["type", *fields])
+            raise SpaceError(f"[{name}]: a {kind} has no {key!r}, only {known}{_nearest(key, fields)}")
+    for key, field in fields.items():
+        if field.default is dataclasses.MISSING and key not in settings:
+            raise SpaceError(f"[{name}]: {key} is missing")
+    try:
+        return KINDS[kind](**settings)
+    except SpaceError as error:
+        raise SpaceError(f"[{name}]: {error}") from error
+
+
+def _nearest(name: Any, known: Any) -> str:
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,61 @@
+"""An objective by its name: `my_module:objective`, looked for in the current directory first."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from modeseek.errors import ObjectiveError
+
+
+def find_objective(name: str) -> Callable[[dict[str, Any]], Any]:
+    """The function that `module:function` names, importable and taking one argument, or an ObjectiveError."""
+    module_name, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    module = _module(module_name)
+    where = f"module {module_name!r} ({getattr(module, '__file__', 'built in')})"
+    f: Any = module
+    for part in attribute.split("."):
+        if not hasattr(f, part):
+            near = difflib.get_close_matches(part, dir(f), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ObjectiveError(f"looked for {attribute!r} in {where}, which does not have it{hint}")
+        f = getattr(f, part)
+    if not callable(f):
+        raise ObjectiveError(f"{attribute!r} in {where} is no function but {f!r:.60}")
+    _check_signature(f, attribute, where)
+    return f  # type: ignore[no-any-return]
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ObjectiveError(f"module {name!r} cannot be imported: {error}") from error
+        raise ObjectiveError(
+            f"looked for module {name!r} in {os.getcwd()} and among the installed ones, but there is no {error.name!r}"
+        ) from error
+    except Exception as error:  # whatever a module does when imported
+        raise ObjectiveError(f"module {name!r} cannot be imported:\n{traceback.format_exc(limit=-2)}") from error
+
+
+def _check_signature(f: Callable[..., Any], attribute: str, where: str) -> None:
+    try:
+        signature = inspect.signature(f)
+    except ValueError:  # some built-in functions have none
+        return
+    try:
+        signature.bind({})
+    except TypeError as error:
+        raise ObjectiveError(
+            f"{attribute!r} in {where} takes {signature}, but must take one argument, the dict of parameters: {error}"
+        ) from error
