@@ -27,7 +27,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from modeseek import modes, pseudo, surrogate
+from modeseek import modes, surrogate
 from modeseek.diffusion.network import initialize, layers
 from modeseek.dms import DMSConfig, State, Suggestion, suggest
 from modeseek.pseudo import sobol
@@ -52,13 +52,13 @@ def observations(name: str) -> tuple[Tensor, Tensor]:
 
 
 def counted(module: object, name: str) -> mock._patch:
-    """Patch a function of a module by itself with a counter of its calls."""
-    return mock.patch.object(module, name, wraps=getattr(module, name))
+    """Patch a function of a module or class by itself with a counter of its calls."""
+    return mock.patch.object(module, name, autospec=True, side_effect=getattr(module, name))
 
 
 def calls_of_one_iteration(X: Tensor, Y: Tensor, config: DMSConfig, state: State) -> tuple[Suggestion, int, int]:
     """A suggestion, the L-BFGS evaluations of its pseudo-dataset, and the steps of its mean shift."""
-    with counted(pseudo, "_descend") as descend, counted(modes, "_distances") as distances:
+    with counted(surrogate.GP, "label_and_grad") as descend, counted(modes, "_distances") as distances:
         out = suggest(X, Y, config, torch.Generator().manual_seed(0), state)
     return out, descend.call_count, distances.call_count
 

@@ -140,7 +140,10 @@ def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]
     assert main([*run, "--trials", "9"]) == 0
     assert "6 of 9 trials" in capsys.readouterr().err
     assert [trial.number for trial in trials()] == list(range(9))
-    assert main([*run, "--trials", "9"]) == 0, "nothing is left to do"
+    capsys.readouterr()
+    for fewer in ("9", "5"):
+        assert main([*run, "--trials", fewer]) == 0, "nothing is left to do"
+        assert f"{fewer}/{fewer}" in capsys.readouterr().err
     assert len(trials()) == 9
     assert all(set(trial.params) == {"lr", "units", "act"} for trial in trials())
     assert {trial.params["units"] % 10 for trial in trials()} == {0}
@@ -262,6 +265,26 @@ def test_a_small_space_ends_the_run() -> None:
     assert sorted(trial.params["act"] for trial in trials()) == ["a", "b", "c"]
 
 
+def test_what_was_interrupted_in_a_small_space_is_evaluated_after_all() -> None:
+    """Though a better value is to be had by repeating another."""
+    Path("space.toml").write_text('[k]\ntype = "int"\nlow = 0\nhigh = 7')
+    Path("objectives.py").write_text(
+        "from pathlib import Path\n"
+        "def loss(params):\n"
+        "    if params['k'] == 7 and not Path('hurry').exists():\n"
+        "        raise KeyboardInterrupt\n"
+        "    return params['k']\n"
+    )
+    run = ["optimize", "objectives:loss", *RUN, "--startup", "8"]
+    assert main(run) == 130
+    Path("hurry").touch()
+    assert main(run) == 0
+    assert states() == {"FAIL": 1, "COMPLETE": 8}
+    assert sorted(trial.params["k"] for trial in trials() if trial.value is not None) == list(range(8))
+    assert main(run) == 0
+    assert len(trials()) == 9, "nothing is left to do"
+
+
 def test_the_timeout_ends_it_early() -> None:
     assert main(["optimize", "objectives:steady", *RUN, "--timeout", "1"]) == 0
     assert 0 < len(trials("objectives:steady")) < 10
@@ -314,7 +337,7 @@ def test_a_killed_run_leaves_nothing_running_once_it_goes_on() -> None:
 def test_running_trials_of_other_machines_and_living_processes_are_left_alone() -> None:
     assert main(["optimize", "objectives:loss", *RUN, "--trials", "1"]) == 0
     study = optuna.load_study(study_name="objectives:loss", storage="sqlite:///modeseek.db")
-    for worker in ("elsewhere:1", f"{socket.gethostname()}:{os.getppid()}", "strange"):
+    for worker in ("elsewhere:1", f"{socket.gethostname()}:{os.getppid()}", f"{socket.gethostname()}:strange"):
         study.ask().set_user_attr("worker", worker)
     study.ask()
     assert main(["optimize", "objectives:loss", *RUN, "--trials", "2"]) == 0
@@ -374,6 +397,9 @@ def test_show_says_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     optuna.create_study(storage="sqlite:///modeseek.db", study_name="second")
     assert main(["optimize", "--show"]) == 1
     assert "name one by --study; there are 'first', 'second'" in capsys.readouterr().err
+    for picture in ("values.foo", "values", "."):
+        assert main(["optimize", "--show", "--study", "first", "--plot", picture]) == 1
+        assert ".png" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -417,6 +443,10 @@ def test_arguments_with_defaults_are_no_hindrance() -> None:
         (["objectives:loss", *RUN, "--trials", "0"], "at least 1"),
         (["objectives:loss", *RUN, "--workers", "many"], "at least 1"),
         (["objectives:loss", *RUN, "--direction", "up"], "invalid choice"),
+        (["objectives:loss", *RUN, "--timeout", "-1"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--timeout", "nan"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--timeout", "soon"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--plot", "x.png"], "--show"),
     ],
 )
 def test_a_wrong_use_is_exit_status_2(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -431,6 +461,7 @@ def test_a_wrong_use_is_exit_status_2(arguments: list[str], said: str, capsys: p
     [
         (["--space", "nowhere.toml"], "nowhere.toml"),
         (["--storage", "study.db"], "sqlite:///study.db"),
+        (["--storage", "sqlite.db"], "sqlite:///sqlite.db"),
         (["--seed", "-1"], "seed"),
         (["--startup", "-1"], "n_startup_trials"),
         (["--device", "abacus"], "abacus"),

@@ -97,9 +97,9 @@ def test_each_suggestion_has_its_own_randomness_and_the_state_before(monkeypatch
     def calls(seed):
         seen = []
 
-        def spy(X, Y, config, generator, state, pending):
+        def spy(X, Y, config, generator, state, pending, **rest):
             seen.append((generator.initial_seed(), state))
-            return suggest(X, Y, config, generator, state, pending)
+            return suggest(X, Y, config, generator, state, pending, **rest)
 
         monkeypatch.setattr(dms, "suggest", spy)
         opt = run(Optimizer(BOX, seed=seed, config=CHEAP, n_initial=2), 2)
@@ -182,8 +182,8 @@ def test_where_the_model_repeats_itself_the_best_labelled_fresh_point_is_taken(m
     opt = run(Optimizer(BOX, seed=0, config=CHEAP, n_initial=5), 6)
     suggest = dms.suggest
 
-    def stubborn(X, *args):
-        suggestion = suggest(X, *args)
+    def stubborn(X, *args, **rest):
+        suggestion = suggest(X, *args, **rest)
         object.__setattr__(suggestion, "x_next", X[:, 0])
         return suggestion
 
@@ -206,8 +206,8 @@ def test_what_is_left_of_a_large_finite_space_is_drawn_at_random():
 def test_each_warning_comes_once(monkeypatch):
     suggest = dms.suggest
 
-    def failing(*args):
-        suggestion = suggest(*args)
+    def failing(*args, **rest):
+        suggestion = suggest(*args, **rest)
         object.__setattr__(suggestion, "fell_back", torch.tensor([True]))
         object.__setattr__(suggestion.gp, "fit_failed", torch.tensor([True]))
         return suggestion
@@ -273,9 +273,9 @@ def test_one_thread_beside_running_trials_and_all_of_them_otherwise(monkeypatch:
         opt.tell(opt.ask(), value)
     seen = []
 
-    def spy(*args: object) -> object:
+    def spy(*args: object, **rest: object) -> object:
         seen.append(torch.get_num_threads())
-        return true(*args)
+        return true(*args, **rest)
 
     true = dms.suggest
     monkeypatch.setattr(dms, "suggest", spy)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from modeseek.errors import DeviceError, SpaceExhausted
-from modeseek.proposing import SAME_POINT, computing, fresh, generator, remaining
+from modeseek.proposing import SAME_POINT, computing, fresh, generator, remaining, rounding
 from modeseek.space import Float, Int, Space
 
 FINITE = Space({"a": Int(0, 2), "b": Int(0, 3)})
@@ -52,3 +52,17 @@ def test_threads_are_as_before_whatever_happens():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_rounding_is_what_the_space_evaluates():
+    space = Space({"x": Float(0, 1), "k": Int(0, 3), "a": Float(1, 9, log=True), "s": Float(0, 1, step=0.1)})
+    device = torch.device("cpu")
+    found = rounding(space, device)
+    assert [name for name, free in zip(space.coordinates, found.continuous.tolist(), strict=True) if free] == ["a", "x"]
+    points = torch.rand(2, 5, 4, dtype=torch.float64)
+    snapped = found.snap(points)
+    assert snapped.shape == points.shape
+    for row, original in zip(snapped.reshape(-1, 4), points.reshape(-1, 4), strict=True):
+        assert np.allclose(space.encode(space.decode(original)), row, atol=1e-12)
+    assert snapped[..., found.continuous].equal(points[..., found.continuous])
+    assert rounding(Space.box([0, 0], [1, 1]), device) is None

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from modeseek.pseudo import pseudo_dataset, refine_inputs, sobol
+from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs, sobol
 from modeseek.surrogate import GP, fit, standardize
 
 
@@ -100,3 +100,41 @@ def test_a_batch_refines_each_element_as_it_would_alone(refine: str) -> None:
         )
         expected = refine_inputs(alone, x0[i : i + 1], K=5, rho=1.0, refine=refine)
         torch.testing.assert_close(together[i : i + 1], expected, atol=1e-6, rtol=1e-6)
+
+
+def halves(d: int, continuous: int) -> Rounding:
+    """The first coordinates continuous, the others 1/4 or 3/4."""
+    free = torch.arange(d) < continuous
+    return Rounding(lambda x: torch.where(free, x, (x >= 0.5) / 2 + 0.25), free)
+
+
+def test_rounded_inputs_are_labelled_where_they_are_evaluated() -> None:
+    gp = some_gp(b=3, d=3)
+    rounding = halves(gp.X.shape[-1], 1)
+    x, label = pseudo_dataset(gp, m=64, K=3, rho=1.0, refine="joint", generator=generator(1), rounding=rounding)
+    assert x.equal(rounding.snap(x))
+    assert len(x[..., 0].unique()) > 10
+    torch.testing.assert_close(label, gp.label(x, 1.0))
+
+
+def test_polish_climbs_to_an_optimum() -> None:
+    gp = some_gp(b=3, d=3)
+    x = sobol(1, gp.X.shape[-1], generator(3), tuple(gp.X.shape[:-2]))[..., 0, :]
+    top = polish(gp, x, rho=1.0)
+    assert (gp.label(top[..., None, :], 1.0) >= gp.label(x[..., None, :], 1.0)).all()
+    _, grad = gp.label_and_grad(top[..., None, :], 1.0)
+    inside = (top > 0) & (top < 1)
+    assert grad.squeeze(-2)[inside].abs().max() < 1e-3
+
+
+def test_rounded_polish_moves_along_continuous_coordinates_only() -> None:
+    gp = some_gp(b=3, d=3)
+    rounding = halves(gp.X.shape[-1], 1)
+    x = sobol(1, gp.X.shape[-1], generator(3), tuple(gp.X.shape[:-2]))[..., 0, :]
+    top = polish(gp, x, rho=1.0, rounding=rounding)
+    assert top.equal(rounding.snap(top))
+    start = rounding.snap(x)[..., None, :]
+    assert (gp.label(top[..., None, :], 1.0) >= gp.label(start, 1.0) - 1e-12).all()
+    _, grad = gp.label_and_grad(top[..., None, :], 1.0)
+    inside = (top[..., 0] > 0) & (top[..., 0] < 1)
+    assert grad[..., 0, 0][inside].abs().max() < 1e-3

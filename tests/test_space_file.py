@@ -101,6 +101,12 @@ def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
         assert part in str(error.value)
 
 
+def test_a_byte_order_mark_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert read_space(path) == read_space(write(tmp_path, GOOD))
+
+
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ms.SpaceError, match=r"nowhere\.toml.*No such file"):
         read_space(tmp_path / "nowhere.toml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -108,7 +109,7 @@ def _add_optimize(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     optimize.add_argument("--study", metavar="NAME", help="the study's name (default: MODULE:FUNCTION)")
     optimize.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes (default: 1)")
-    optimize.add_argument("--timeout", type=float, metavar="S", help="seconds after which no new trial begins")
+    optimize.add_argument("--timeout", type=_seconds, metavar="S", help="seconds after which no new trial begins")
     optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is made)")
     optimize.add_argument(
         "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
@@ -132,6 +133,16 @@ def _positive(text: str) -> int:
     if not (text.isdecimal() and int(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
 
 
 def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -194,6 +205,8 @@ def _sizes(text: str) -> list[int]:
 def _optimize(options: argparse.Namespace) -> None:
     if not options.show and (options.objective is None or options.space is None):
         options.usage_error("MODULE:FUNCTION and --space are needed, unless --show is given")
+    if options.plot and not options.show:
+        options.usage_error("--plot is the picture of --show; give both")
     try:
         import optuna  # noqa: F401
     except ImportError as error:

@@ -25,10 +25,9 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import LossWeight, Schedule, train
 from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
-from modeseek.pseudo import Refinement, pseudo_dataset, refine_inputs
+from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
 from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, Surrogate, fit, standardize
 
-POLISH_STEPS = 50
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 Data = Literal["pseudo", "observed"]
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
@@ -201,6 +200,7 @@ def suggest(
     state: State | None = None,
     pending: Tensor | None = None,
     constraints: Tensor | None = None,
+    rounding: Rounding | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -211,13 +211,14 @@ def suggest(
         state: what the iteration before returned.
         pending: b x p x d, inputs whose outcomes are still to come.
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
+        rounding: to inputs that can be evaluated, where some parameters are discrete.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
     objective = fit_surrogate(X, Y, config, state, pending)
     gp = objective if constraints is None else constrain(objective, X, constraints)
     clock.lap("fit")
-    found = seek(gp, config, generator, None if state is None else state.network, clock)
+    found = seek(gp, config, generator, None if state is None else state.network, rounding, clock)
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
 
@@ -226,6 +227,7 @@ def seek(
     config: DMSConfig,
     generator: torch.Generator,
     network: Tensor | None = None,
+    rounding: Rounding | None = None,
     clock: _Clock | None = None,
 ) -> Found:
     """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
@@ -234,6 +236,7 @@ def seek(
         gp: on the unit cube.
         generator: on the CPU.
         network: b x P, where the training starts; None: anew.
+        rounding: as in `suggest`.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
@@ -244,7 +247,9 @@ def seek(
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
         x, y_hat = gp.X, gp.y
     else:
-        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator)
+        x, y_hat = pseudo_dataset(
+            gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator, rounding=rounding
+        )
     clock.lap("pseudo")
 
     noise = _generator_on(device, generator)
@@ -280,7 +285,7 @@ def seek(
     # Line 16: x_next ← MeanShift({x*_s})
     x_next = mode = dominant_mode(x_star, config.quantile)
     if config.polish:
-        x_next = refine_inputs(gp, mode.unsqueeze(-2), K=POLISH_STEPS, rho=config.rho).squeeze(-2)
+        x_next = polish(gp, mode, rho=config.rho, rounding=rounding)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, theta, fell_back, clock.seconds)
 

@@ -19,7 +19,7 @@ from modeseek import checkpoint, dms
 from modeseek.dms import DMSConfig, Suggestion
 from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted, TrialFailedWarning
 from modeseek.parameters import Array
-from modeseek.proposing import choose, computing, fresh, generator, remaining, seeds, warn_once
+from modeseek.proposing import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of, whole_number
 from modeseek.space import Params, Space
@@ -215,8 +215,11 @@ class Optimizer:
     def _suggest(self) -> Suggestion:
         X, Y = self._data()
         pending = torch.from_numpy(self._trials.pending()).to(self.device)[None]
+        stream = generator(self.seed, 1, len(self._trials))
         with self._computing():
-            return dms.suggest(X, Y, self.config, generator(self.seed, 1, len(self._trials)), self._state, pending)
+            return dms.suggest(
+                X, Y, self.config, stream, self._state, pending, rounding=rounding(self.space, self.device)
+            )
 
     def _remaining(self) -> Array:
         return remaining(self.space, self._trials.proposed(), self._rng())

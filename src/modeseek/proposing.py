@@ -5,6 +5,7 @@ Points are rows of the unit cube, k x d; "proposed" are those that were asked or
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from scipy.spatial import cKDTree
 from modeseek.dms import Suggestion
 from modeseek.errors import CollapseWarning, DeviceError, FitWarning, ModeseekWarning, SpaceExhausted
 from modeseek.parameters import Array
+from modeseek.pseudo import Rounding
 from modeseek.space import Space
 
 SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
@@ -32,6 +34,19 @@ def generator(seed: int, *key: int) -> torch.Generator:
     """The same stream as a generator of torch's, on the CPU."""
     state = int(seeds(seed, *key).generate_state(1, np.uint64)[0])
     return torch.Generator().manual_seed(state >> 1)  # torch takes seeds below 2^63
+
+
+def rounding(space: Space, device: torch.device) -> Rounding | None:
+    """What an evaluation in this space makes of a point; None where all parameters are continuous."""
+    continuous = [math.isinf(space[name].size) for name in space.coordinates]
+    if all(continuous):
+        return None
+
+    def snap(x: torch.Tensor) -> torch.Tensor:
+        points = space.snap(x.reshape(-1, space.d).cpu().numpy())
+        return torch.from_numpy(points).to(device).view(x.shape)
+
+    return Rounding(snap, torch.tensor(continuous, device=device))
 
 
 def fresh(points: Array, proposed: Array) -> Array:

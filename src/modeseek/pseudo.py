@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from modeseek.lbfgs import Objective, lbfgs
 from modeseek.surrogate import Surrogate
 
 SOBOL_BITS = 30  # of torch's SobolEngine
+POLISH_STEPS = 50
 
 Refinement = Literal["point", "joint"]
 
@@ -34,10 +36,24 @@ def sobol(m: int, d: int, generator: torch.Generator, batch_shape: tuple[int, ..
     return shifted.double().add(0.5).div(2**SOBOL_BITS)
 
 
+class Rounding(NamedTuple):
+    """Where parameters are discrete: which points can be evaluated."""
+
+    snap: Callable[[Tensor], Tensor]  # ... x d to the points that would be evaluated for these, ... x d
+    continuous: Tensor  # d, the coordinates that it leaves as they are
+
+
 def pseudo_dataset(
-    gp: Surrogate, *, m: int, K: int, rho: float, refine: Refinement, generator: torch.Generator
+    gp: Surrogate,
+    *,
+    m: int,
+    K: int,
+    rho: float,
+    refine: Refinement,
+    generator: torch.Generator,
+    rounding: Rounding | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Refined inputs (b x m x d) and their labels (b x m).
+    """Refined inputs (b x m x d), rounded if asked, and their labels (b x m).
 
     `refine="point"` is Eq. 6: each point has its own direction and step size. "joint" refines the m points of an
     element as one vector with one step size, which keeps them apart where single runs would all end in one optimum.
@@ -46,24 +62,45 @@ def pseudo_dataset(
     x = sobol(m, d, generator, tuple(batch)).to(gp.X)
     if K > 0:
         x = refine_inputs(gp, x, K=K, rho=rho, refine=refine)
+    if rounding is not None:
+        x = rounding.snap(x)
     return x, gp.label(x, rho)
 
 
-def refine_inputs(gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point") -> Tensor:
-    """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6)."""
+def polish(gp: Surrogate, x: Tensor, *, rho: float, rounding: Rounding | None = None) -> Tensor:
+    """The optimum of μ + ρσ that a climb from x (b x d) ends in: b x d.
+
+    With rounding, its continuous coordinates are the optimum for its discrete ones, and those are x's or those of the
+    climb that knows no rounding, whichever has the better label.
+    """
+    top = refine_inputs(gp, x.unsqueeze(-2), K=POLISH_STEPS, rho=rho)
+    if rounding is not None:
+        starts = rounding.snap(torch.cat([x.unsqueeze(-2), top], -2))
+        tops = refine_inputs(gp, starts, K=POLISH_STEPS, rho=rho, free=rounding.continuous)
+        best = gp.label(tops, rho).argmax(-1)[..., None, None]
+        top = tops.gather(-2, best.expand_as(tops[..., :1, :]))
+    return top.squeeze(-2)
+
+
+def refine_inputs(
+    gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point", free: Tensor | None = None
+) -> Tensor:
+    """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6).
+
+    Only coordinates that are `free` (d) move, all of them if None.
+    """
     evaluations = 2 * K + 5  # few of many runs need more, and all others would wait for them
 
     def climb(objective: Objective, start: Tensor) -> Tensor:
         end = lbfgs(objective, start, 0.0, 1.0, steps=K, max_evaluations=evaluations, record=gp.recordable)
         return end.x.view(x.shape)
 
+    def descend(z: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = gp.label_and_grad(z, rho)
+        return value.neg_(), grad.neg_() if free is None else grad.neg_().mul_(free)
+
     def total(z: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = _descend(gp, z.view(x.shape), rho)
+        value, grad = descend(z.view(x.shape))
         return value.sum(-1), grad.flatten(-2)
 
-    return climb(lambda z: _descend(gp, z, rho), x) if refine == "point" else climb(total, x.flatten(-2))
-
-
-def _descend(gp: Surrogate, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
-    value, grad = gp.label_and_grad(x, rho)
-    return value.neg_(), grad.neg_()
+    return climb(descend, x) if refine == "point" else climb(total, x.flatten(-2))

@@ -78,6 +78,11 @@ class Space:
         return list(self._parameters)
 
     @property
+    def coordinates(self) -> list[str]:
+        """The parameters' names in the order of the cube's coordinates."""
+        return list(self._coordinates)
+
+    @property
     def is_box(self) -> bool:
         """Whether parameters are arrays (made by `Space.box`) and not dicts."""
         return self._box

@@ -24,7 +24,7 @@ from modeseek.space import KINDS, Space
 def read_space(path: str | os.PathLike[str]) -> Space:
     """The space of a TOML file, in the file's order; SpaceError names the file, and the line or the key."""
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # Windows' editors write a mark first
     except OSError as error:
         raise SpaceError(f"{path}: the space file cannot be read: {error.strerror}") from error
     except ValueError as error:  # also what is not UTF-8

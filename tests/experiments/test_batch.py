@@ -32,10 +32,10 @@ def works(n: int) -> list[Work]:
 def stop_at(number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the suggestion for this evaluation raise."""
 
-    def stopping(X: torch.Tensor, *rest: object) -> Suggestion:
+    def stopping(X: torch.Tensor, *rest: object, **named: object) -> Suggestion:
         if X.shape[1] == number:
             raise error
-        return suggest(X, *rest)  # type: ignore[arg-type]
+        return suggest(X, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batch, "suggest", stopping)
 
@@ -82,11 +82,11 @@ def test_a_torn_batch_begins_anew(tmp_path: Path) -> None:
 def test_a_batch_out_of_memory_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
-    def small(X: torch.Tensor, *rest: object) -> Suggestion:
+    def small(X: torch.Tensor, *rest: object, **named: object) -> Suggestion:
         sizes.append(len(X))
         if len(X) > 2:
             raise torch.cuda.OutOfMemoryError
-        return suggest(X, *rest)  # type: ignore[arg-type]
+        return suggest(X, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batch, "suggest", small)
     records = run_campaign([TASK], ["dms"], Store(tmp_path), reps=5, engine="batch", progress=False)

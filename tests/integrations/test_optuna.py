@@ -45,10 +45,10 @@ def seen(monkeypatch):
     calls = []
     suggest = dms.suggest
 
-    def listening(X, Y, config, generator, state, pending, constraints):
+    def listening(X, Y, config, generator, state, pending, constraints, *rest):
         calls.append({"X": X[0].numpy(), "Y": Y[0].numpy(), "pending": pending[0].numpy(), "state": state})
         calls[-1]["constraints"] = None if constraints is None else constraints[0].numpy()
-        return suggest(X, Y, config, generator, state, pending, constraints)
+        return suggest(X, Y, config, generator, state, pending, constraints, *rest)
 
     monkeypatch.setattr(dms, "suggest", listening)
     return calls
@@ -492,6 +492,14 @@ def test_the_next_iteration_starts_where_the_last_of_its_study_and_space_ended(s
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
     assert [call["state"] is None for call in seen[-2:]] == [False, True]
     assert len(other.trials) == 5
+
+
+def test_studies_of_one_name_in_different_storages_are_not_mixed_up():
+    own = sampler()
+    optuna.create_study(study_name="same", sampler=own).optimize(bowl, n_trials=4)
+    study = optuna.create_study(study_name="same", sampler=own)
+    study.optimize(lambda trial: trial.suggest_int("x", 0, 9) + trial.suggest_float("z", 0, 1), n_trials=4)
+    assert study.ask().relative_params.keys() == {"x", "z"}
 
 
 RESUMED = """

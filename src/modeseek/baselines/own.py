@@ -10,6 +10,7 @@ from torch.quasirandom import SobolEngine
 from modeseek.baselines.history import History, timed
 from modeseek.dms import DMSConfig, State, suggest
 from modeseek.parameters import Array
+from modeseek.proposing import rounding
 
 
 class SobolSearch:
@@ -47,7 +48,8 @@ class DMS:
         """The next point, d."""
         config = self._config if isinstance(self._config, DMSConfig) else self._config(history.space.d)
         X, Y = history.tensors(self._device)
-        suggestion = suggest(X, Y, config, torch.Generator().manual_seed(seed), self._state)
+        generator, discrete = torch.Generator().manual_seed(seed), rounding(history.space, X.device)
+        suggestion = suggest(X, Y, config, generator, self._state, rounding=discrete)
         self._state, self.seconds = suggestion.state, suggestion.seconds
         self.fell_back = bool(suggestion.fell_back[0])
         point: Array = suggestion.x_next[0].cpu().numpy()

@@ -30,6 +30,7 @@ from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
 from modeseek.experiments.records import Record, TornRecord
 from modeseek.problems import Problem
+from modeseek.proposing import rounding
 
 SAVE_EVERY = 10.0  # seconds: what a kill may cost
 MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay under
@@ -137,7 +138,8 @@ def _advance(run: Progress, problem: Problem, config: DMSConfig, group: Sequence
     device = torch.device(group[0].device)
     seed = seed_of(stream(problem.name, min(work.replication for work in group), METHOD, number))
     data, outcomes = run.X.to(device), run.outcomes[0].to(device)
-    out = suggest(data, outcomes, config, torch.Generator().manual_seed(seed), run.state)
+    generator, discrete = torch.Generator().manual_seed(seed), rounding(problem.space, device)
+    out = suggest(data, outcomes, config, generator, run.state, rounding=discrete)
     x_next = torch.from_numpy(problem.space.snap(out.x_next.cpu().numpy()))
     run.X, run.state = torch.cat([run.X, x_next[:, None]], 1), out.state
     run.iterations.append(time.perf_counter() - began)

@@ -23,7 +23,7 @@ from modeseek import dms
 from modeseek.dms import DMSConfig, Suggestion
 from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
 from modeseek.parameters import Array, Categorical, Float, Int, Parameter
-from modeseek.proposing import choose, computing, fresh, generator, remaining, seeds, warn_once
+from modeseek.proposing import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of, whole_number
 from modeseek.space import Space
@@ -110,10 +110,10 @@ class DMSNode(ExternalGenerationNode):
             points = space.snap(sobol(number + 64, space.d, generator(self.seed, 0)).numpy())
             points = fresh(points, history.proposed)
             return np.asarray((points if len(points) else remaining(space, history.proposed, rng))[0])
-        suggestion = self._suggest(history, number)
+        suggestion = self._suggest(space, history, number)
         return choose(space, suggestion, self.config.rho, history.proposed, rng)
 
-    def _suggest(self, history: _History, number: int) -> Suggestion:
+    def _suggest(self, space: Space, history: _History, number: int) -> Suggestion:
         def batch(rows: Array) -> torch.Tensor:
             return torch.from_numpy(rows).to(self.device)[None]
 
@@ -126,6 +126,7 @@ class DMSNode(ExternalGenerationNode):
                 self._state,
                 batch(history.pending),
                 batch(history.constraints) if history.constraints.size else None,
+                rounding(space, self.device),
             )
         self._state = suggestion.state
         warn_once(suggestion, self._warned, stacklevel=2)

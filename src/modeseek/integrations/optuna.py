@@ -13,7 +13,7 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from modeseek.constraints import ConstrainedGP
 from modeseek.dms import DMSConfig, Suggestion
 from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, SpaceExhausted
 from modeseek.parameters import Array
-from modeseek.proposing import best_labelled, choose, computing, fresh, generator, remaining, seeds, warn_once
+from modeseek.proposing import best_labelled, choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of, whole_number
 from modeseek.space import Space
@@ -33,7 +33,7 @@ try:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.samplers._base import _process_constraints_after_trial
-    from optuna.search_space import IntersectionSearchSpace
+    from optuna.search_space import intersection_search_space
     from optuna.study import Study
     from optuna.trial import FrozenTrial, TrialState
 
@@ -103,8 +103,7 @@ class DMSSampler(BaseSampler):
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
         """The parameters that all complete trials have in common and that have more than one value."""
         _require_single_objective(study)
-        with self._lock:
-            common = self._memory(study).intersection.calculate(study)
+        common = intersection_search_space(study.get_trials(deepcopy=False))
         return {name: d for name, d in common.items() if not d.single() and is_modelled(name, d)}
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
@@ -189,6 +188,7 @@ class DMSSampler(BaseSampler):
                 state,
                 batch(history.running),
                 constraints,
+                rounding(space, self.device),
             )
         memory.space, memory.state = space, suggestion.state
         warn_once(suggestion, self._warned, stacklevel=4)
@@ -207,7 +207,6 @@ class DMSSampler(BaseSampler):
 class _Memory:
     """What a sampler keeps of a study."""
 
-    intersection: IntersectionSearchSpace = field(default_factory=IntersectionSearchSpace)
     space: Space | None = None
     state: dms.State | None = None
 

@@ -91,6 +91,8 @@ def optimize(
     storage = store.open_storage(settings.storage)
     study = store.open_study(storage, settings.study, direction, settings.space)
     store.fail_abandoned_trials(study)
+    if settings.space.size <= trials:  # the run is over when every point has been evaluated; the sampler repeats none
+        store.enqueue_interrupted_trials(study)
     settings = replace(settings, seed=_seed(study, settings.seed))
     with _Interrupts() as interrupts, _Run(study, min(trials, settings.space.size), timeout) as run:
         if workers == 1:
@@ -199,7 +201,7 @@ class _Run:
         there = store.evaluated(self.study)
         if there:
             print(f"study {self.study.study_name!r} has {there} of {self.total} trials", file=sys.stderr)
-        self.bar = tqdm(total=self.total, initial=there, file=sys.stderr)
+        self.bar = tqdm(total=self.total, initial=min(there, self.total), file=sys.stderr)
         self._show()
         return self
 

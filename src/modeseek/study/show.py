@@ -11,7 +11,7 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
-from modeseek.errors import MissingExtraError
+from modeseek.errors import ConfigError, MissingExtraError
 from modeseek.study.store import best_value, load_study, open_storage
 
 
@@ -54,6 +54,9 @@ def _draw(study: optuna.Study, path: Path) -> None:
     numbers, values = [trial.number for trial in done], np.array([trial.value for trial in done], dtype=np.float64)
     best = np.minimum if study.direction == StudyDirection.MINIMIZE else np.maximum
     figure = Figure(figsize=(7, 4), layout="constrained")
+    kinds = figure.canvas.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in kinds:
+        raise ConfigError(f"the picture cannot be {str(path)!r}; its name must end in .png or another of {list(kinds)}")
     axes = figure.subplots()
     axes.scatter(numbers, values, s=14, alpha=0.5, label="observed")
     axes.step(numbers, best.accumulate(values), where="post", label="best so far")

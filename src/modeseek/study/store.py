@@ -31,14 +31,13 @@ SQLITE_PATIENCE = 60.0  # seconds that a process waits while others write; the d
 def open_storage(location: str, *, existing: bool = False) -> BaseStorage:
     """The storage of an Optuna URL, or of a journal file, known by its name's end; `existing` makes no new file."""
     file, options = None, {}
-    if location.endswith(JOURNALS) and "://" not in location:
+    if "://" not in location:
+        if not location.endswith(JOURNALS):
+            ends = ", ".join(JOURNALS)
+            raise StudyError(f"storage {location!r} is no URL, as sqlite:///{location} is, nor a journal file ({ends})")
         file = location
     elif location.startswith("sqlite"):
         file, options = make_url(location).database, {"connect_args": {"timeout": SQLITE_PATIENCE}}
-    elif "://" not in location:
-        raise StudyError(
-            f"storage {location!r} is no URL, as sqlite:///{location} is, nor a journal file ({', '.join(JOURNALS)})"
-        )
     if existing and file is not None and not os.path.exists(file):
         raise StudyError(f"there is no study at {location}: the file does not exist")
     return JournalStorage(JournalFileBackend(location)) if file == location else RDBStorage(location, options)
@@ -139,8 +138,21 @@ def fail_abandoned_trials(study: optuna.Study) -> None:
     workers: Iterable[str] = {str(trial.user_attrs.get(WORKER, "")) for trial in _running(study)}
     for worker in workers:
         machine, _, pid = worker.rpartition(":")
-        if machine == socket.gethostname() and _is_gone(int(pid)):
+        if machine == socket.gethostname() and pid.isdecimal() and _is_gone(int(pid)):
             fail_trials_of(study, worker)
+
+
+def enqueue_interrupted_trials(study: optuna.Study) -> None:
+    """Queue the points of trials that were not evaluated to their end, where no other trial has been since."""
+    interrupted: list[dict[str, Any]] = []
+    tried: list[dict[str, Any]] = []
+    for trial in study.get_trials(deepcopy=False):
+        cut_short = trial.state is TrialState.FAIL and ERROR not in trial.user_attrs
+        (interrupted if cut_short else tried).append(trial.system_attrs.get("fixed_params", {}) | trial.params)
+    for params in interrupted:
+        if params and params not in tried:
+            study.enqueue_trial(params)
+            tried.append(params)
 
 
 def _running(study: optuna.Study) -> list[FrozenTrial]:
