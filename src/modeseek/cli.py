@@ -191,6 +191,7 @@ def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.Argume
         command.add_argument("--threads", type=_positive, default=1, help="(default: 1)")
     for command in (distribution, draws, seconds, batches, growth):
         command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
+    for command in (draws, seconds, batches, growth):
         command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
 
 
@@ -273,9 +274,9 @@ def _bench_run(options: argparse.Namespace) -> None:
 def _bench_distribution(options: argparse.Namespace) -> None:
     from modeseek.experiments import distribution
 
-    taken = distribution.snapshots(replication=options.replication, device=options.device)
+    taken = distribution.snapshots(replication=options.replication)
     path = options.out / "distribution.json"
-    distribution.save(path, taken, options.device)
+    distribution.save(path, taken)
     print(path)
 
 

@@ -64,7 +64,7 @@ def test_snapshots_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_pat
             assert ((sample >= 0) & (sample <= 1)).all()
         assert not np.array_equal(s.gp, s.gp_again)
 
-    save(tmp_path / "distribution.json", taken, "cpu")
+    save(tmp_path / "distribution.json", taken)
     stored = load(tmp_path / "distribution.json")
     np.testing.assert_allclose(stored[1].diffusion, taken[1].diffusion, atol=1e-4)
     assert stored[1].iteration == 3

@@ -55,10 +55,7 @@ def measure_batches(
     repeats: int = 3,
     device: str = "cpu",
 ) -> Iterator[Measurement]:
-    """Seconds an iteration of batches of replications, by stage, half way through the paper's budget.
-
-    Observed are Sobol points, another set for each replication, under the task's noise.
-    """
+    """Seconds an iteration of batches of replications, by stage, with the observations of half a run."""
     place = device_of(device)
     speed = speed_of(place)
     for task in tasks:
@@ -66,11 +63,7 @@ def measure_batches(
         for method, config in (("dms-paper", problem.config()), ("dms", DMSConfig())):
             for b in batches:
                 n = problem.n_initial + problem.budget // 2
-                X = sobol(n + repeats, problem.d, torch.Generator().manual_seed(0), (b,)).to(place)
-                assert problem.values is not None
-                Y = problem.values(X)
-                Y = Y + problem.noise * torch.randn(Y.shape, generator=torch.Generator().manual_seed(1)).to(Y)
-                runs = _iterations(X, Y, config, repeats)
+                runs = _iterations(_observed(b, n + repeats, problem.d, place), config, repeats)
                 stages = {stage: statistics.median(run["stages"][stage] for run in runs) for stage in STAGES}
                 evaluations = statistics.median(run["evaluations"] for run in runs)
                 yield {
@@ -90,14 +83,13 @@ def measure_batches(
 def measure_growth(
     grid: Mapping[str, Sequence[int]] = GRID, *, batch: int = 1, repeats: int = 3, device: str = "cpu"
 ) -> Iterator[Measurement]:
-    """Seconds an iteration of the default with one size changed at a time, on a smooth function of d parameters."""
+    """Seconds an iteration of the default with one size changed at a time."""
     place = device_of(device)
     for size, values in grid.items():
         for value in values:
             at = BASE | {size: value}
-            X = sobol(at["n"] + repeats, at["d"], torch.Generator().manual_seed(0), (batch,)).to(place)
-            Y = (3 * X).sin().mean(-1) - (X - 0.4).square().sum(-1)
-            runs = _iterations(X, Y, DMSConfig(m=at["m"], S=at["S"]), repeats)
+            observed = _observed(batch, at["n"] + repeats, at["d"], place)
+            runs = _iterations(observed, DMSConfig(m=at["m"], S=at["S"]), repeats)
             yield {
                 "size": size,
                 "value": value,
@@ -107,9 +99,15 @@ def measure_growth(
             } | machine(place)
 
 
-def _iterations(X: torch.Tensor, Y: torch.Tensor, config: DMSConfig, repeats: int) -> list[dict[str, Any]]:
+def _observed(b: int, n: int, d: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sobol points (b x n x d) and outcomes of a function with so many optima that no pseudo-set collapses (b x n)."""
+    X = sobol(n, d, torch.Generator().manual_seed(0), (b,)).to(device)
+    return X, (9 * X).sin().sum(-1) - (X - 0.3).square().sum(-1)
+
+
+def _iterations(observed: tuple[torch.Tensor, torch.Tensor], config: DMSConfig, repeats: int) -> list[dict[str, Any]]:
     """Successive iterations on one observation more each; the first, which starts cold, is not counted."""
-    runs, state = [], None
+    (X, Y), runs, state = observed, [], None
     for i in range(repeats + 1):
         n = X.shape[-2] - repeats + i
         began = time.perf_counter()

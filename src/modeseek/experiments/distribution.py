@@ -26,7 +26,6 @@ from modeseek.experiments.campaign import METHOD, initial_design, observe, seed_
 from modeseek.experiments.measurements import machine, read, write
 from modeseek.experiments.tables import Row, Table
 from modeseek.parameters import Array
-from modeseek.settings import device_of
 from modeseek.surrogate import GP
 
 TASK = "styblinski-tang-2"
@@ -56,19 +55,17 @@ def snapshots(
     *,
     replication: int = 0,
     config: DMSConfig | None = None,
-    device: str = "cpu",
 ) -> list[Snapshot]:
     """Run a replication of Styblinski-Tang-2 as a campaign would and look at it; `config` None is the paper's."""
     problem = problems.get(TASK)
     config = problem.config() if config is None else config
-    place = device_of(device)
     X = initial_design(problem, replication)
     Y = [observe(problem, u, replication, number)[0] for number, u in enumerate(X)]
     state: State | None = None
     taken = []
     for iteration in range(1, max(iterations) + 1):
         seed = seed_of(stream(TASK, replication, METHOD, len(Y)))
-        data, outcomes = (torch.tensor(np.asarray(a), device=place)[None] for a in (X, Y))
+        data, outcomes = (torch.tensor(np.asarray(a))[None] for a in (X, Y))
         out = suggest(data, outcomes, config, torch.Generator().manual_seed(seed), state)
         if iteration in iterations:
             assert isinstance(out.gp, GP)
@@ -109,9 +106,9 @@ def table(taken: Sequence[Snapshot]) -> Table:
     return Table(list(rows[0]), cells, rows)
 
 
-def save(path: Path, taken: Sequence[Snapshot], device: str) -> None:
+def save(path: Path, taken: Sequence[Snapshot]) -> None:
     """Write the samples, and where they were drawn."""
-    place = machine(device_of(device))
+    place = machine(torch.device("cpu"))
     samples = {s.iteration: {name: getattr(s, name).round(DIGITS).tolist() for name in SETS} for s in taken}
     write(path, [{"iteration": iteration} | place | sets for iteration, sets in samples.items()])
 

@@ -1,4 +1,4 @@
-"""`modeseek report`: figures, tables and one HTML page from stored results."""
+"""`modeseek report`: figures, tables and two pages, HTML and Markdown, from stored results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,18 @@ def write_report(results: Path, out: Path) -> list[Path]:
         parts.append(part)
     whole = out / "report.html"
     whole.write_text(page.page(parts, [(section.name, section.title) for section in sections]))
-    return [*written, whole]
+    plain = out / "report.md"
+    plain.write_text("# Results\n" + "".join(map(_markdown, sections)))
+    return [*written, whole, plain]
+
+
+def _markdown(section: Section) -> str:
+    parts = [f"## {section.title}", section.note]
+    if section.draw is not None:
+        parts.append(f"![{section.title}]({section.name}.png)")
+    if section.table is not None:
+        parts.append(section.table.markdown())
+    return "\n" + "\n\n".join(parts) + "\n"
 
 
 def _write(section: Section, out: Path) -> tuple[list[Path], str]:
@@ -148,9 +159,10 @@ def _of_measurements(results: Path) -> list[Section]:
         (
             "batches",
             "Seconds an iteration of DMS in batches",
-            "Replications side by side on one device, half way through the paper's budget: the batch's seconds, those "
-            "of one replication, the batch's by stage, and over the floor of its arithmetic and memory traffic. "
-            "× paper: the seconds of the paper's Table 4 over a replication's.",
+            "Replications side by side on one device, with as many observations as half way through the paper's "
+            "budget, of a function with many optima: the batch's seconds, those of one replication, the batch's by "
+            "stage, and over the floor of its arithmetic and memory traffic. × paper: the seconds of the paper's "
+            "Table 4 over a replication's.",
             cost.batches_table,
         ),
     ):
