@@ -1,16 +1,15 @@
 """Seconds a suggestion of Optuna's samplers on Levy-10 after 100 trials, as ratios to BoTorchSampler, in one run.
 
-    make bench                            # or: python -m benchmarks.samplers --repeats 9 --threads 1 2
+    make bench                            # or: python -m benchmarks.samplers --repeats 9 --threads 2
 
 Every method starts from the same 100 Sobol points with noise, then proposes and is told, the methods in turns. The
 median counts; the first round warms up. `Optimizer.ask` is what DMSSampler does without Optuna: with one seed both
-propose the same points. Each number of threads has a process of its own.
+propose the same points.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import time
 import warnings
@@ -100,34 +99,32 @@ def measure(repeats: int, threads: int) -> dict[str, float]:
     return {name: statistics.median(times[name] for times in rounds) for name in steps}
 
 
-def table(results: dict[int, dict[str, float]]) -> str:
+def table(medians: dict[str, float]) -> str:
     """A Markdown table, a row a method."""
-    head = [f"{threads} thread{'s' * (threads > 1)}, s | / {BASE}" for threads in results]
-    lines = ["| method | " + " | ".join(head) + " |", "|---" * (1 + 2 * len(results)) + "|"]
-    for name in next(iter(results.values())):
-        cells = [f"{median[name]:.3f} | {median[name] / median[BASE]:.3f}" for median in results.values()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    overhead = [
-        f"{median['DMSSampler'] / median['modeseek.Optimizer.ask'] - 1:+.1%} with {threads}"
-        for threads, median in results.items()
-    ]
-    return "\n".join([*lines, "", f"DMSSampler beside Optimizer.ask, by threads: {', '.join(overhead)}"])
+    rows = [f"| {name} | {seconds:.3f} | {seconds / medians[BASE]:.3f} |" for name, seconds in medians.items()]
+    overhead = medians["DMSSampler"] / medians["modeseek.Optimizer.ask"] - 1
+    return "\n".join(
+        [
+            f"| method | seconds | / {BASE} |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"DMSSampler over Optimizer.ask: {overhead:+.1%}",
+        ]
+    )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     print(
-        f"Levy-{D} after {N} trials, Optuna {optuna.__version__}, torch {torch.__version__}, median of {args.repeats}\n"
+        f"Levy-{D} after {N} trials, {args.threads} thread{'s' * (args.threads > 1)}, Optuna {optuna.__version__}, "
+        f"torch {torch.__version__}, median of {args.repeats}\n"
     )
-    results = {}
-    for threads in args.threads:
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            results[threads] = pool.apply(measure, (args.repeats, threads))
-    print(table(results))
+    print(table(measure(args.repeats, args.threads)))
 
 
 if __name__ == "__main__":

@@ -258,6 +258,13 @@ def test_when_all_trials_fail_so_does_the_command(
     assert states(f"objectives:{objective}") == {"FAIL": counted}
 
 
+def test_a_study_whose_trials_were_all_pruned_elsewhere_has_no_best(capsys: pytest.CaptureFixture[str]) -> None:
+    study = optuna.create_study(storage="sqlite:///modeseek.db", study_name="pruned")
+    study.add_trial(optuna.create_trial(state=optuna.trial.TrialState.PRUNED))
+    assert main(["optimize", "objectives:loss", *RUN, "--study", "pruned", "--trials", "1"]) == 1
+    assert "no best trial" in capsys.readouterr().err
+
+
 def test_a_small_space_ends_the_run() -> None:
     Path("space.toml").write_text('[act]\ntype = "categorical"\nchoices = ["a", "b", "c"]')
     Path("objectives.py").write_text("def loss(params):\n    return 'abc'.index(params['act'])\n")

@@ -81,4 +81,4 @@ class FitWarning(ModeseekWarning):
 
 
 class CollapseWarning(ModeseekWarning):
-    """The pseudo-set collapsed or the network gave no finite sample; the best pseudo-labelled input was used."""
+    """All pseudo-inputs lay in one place, as when a run has converged, or the network failed: the best was proposed."""

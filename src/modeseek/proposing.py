@@ -109,8 +109,8 @@ def computing(device: torch.device, busy: bool) -> Iterator[None]:
 def warn_once(suggestion: Suggestion, warned: set[type[ModeseekWarning]], stacklevel: int) -> None:
     """Say what went wrong in a suggestion, unless its kind of warning is among those `warned` of."""
     for category, flags, message in (
-        (CollapseWarning, suggestion.fell_back, "the diffusion model was of no use in one iteration"),
-        (FitWarning, suggestion.gp.fit_failed, "the surrogate could not be fitted in one iteration"),
+        (CollapseWarning, suggestion.fell_back, "an iteration did without its diffusion model"),
+        (FitWarning, suggestion.gp.fit_failed, "an iteration had no fitted surrogate"),
     ):
         if category not in warned and bool(flags.any()):
             warned.add(category)

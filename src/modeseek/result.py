@@ -78,8 +78,14 @@ class Result:
             }
             for trial in self.trials
         ]
-        names = [f"params_{name}" for name in self.space.names]
-        return pd.DataFrame(rows, columns=["number", "state", "origin", "value", "error", *names])
+        names = ["number", "state", "origin", "value", "error", *(f"params_{name}" for name in self.space.names)]
+        columns = {name: [row[name] for row in rows] for name in names}
+        # Objects, since pandas' own strings cannot hold every Python string.
+        series = {
+            name: pd.Series(values, dtype=object if any(isinstance(v, str) for v in values) else None)
+            for name, values in columns.items()
+        }
+        return pd.DataFrame(series, columns=pd.Index(names, dtype=object))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure."""

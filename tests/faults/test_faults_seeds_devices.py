@@ -77,7 +77,7 @@ def test_fault_28_out_of_gpu_memory_names_the_setting(monkeypatch):
     opt = Optimizer(Space(PARAMETERS), seed=0, n_initial=1, config=CHEAP)
     opt.tell(opt.ask(), 1.0)
 
-    def full(*_):
+    def full(*_, **__):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     with monkeypatch.context() as patch:

@@ -91,7 +91,9 @@ def _check_found(model: Model, found: Found) -> None:
     if not bool(found.pseudo_y.isfinite().any()):
         raise ModeseekError(f"the posterior of {type(model).__name__} is not finite anywhere within the bounds")
     if bool(found.fell_back.any()):
-        warnings.warn(f"the diffusion model was of no use; {CollapseWarning.__doc__}", CollapseWarning, stacklevel=3)
+        warnings.warn(
+            f"this suggestion did without its diffusion model; {CollapseWarning.__doc__}", CollapseWarning, stacklevel=3
+        )
 
 
 def _checked_config(config: Any) -> DMSConfig:

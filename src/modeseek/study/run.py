@@ -120,6 +120,8 @@ def _seed(study: optuna.Study, seed: int | None) -> int:
 
 def _all_failed(study: optuna.Study) -> AllTrialsFailed:
     errors = [error for trial in study.get_trials(deepcopy=False) if (error := trial.user_attrs.get(store.ERROR))]
+    if not errors:  # the trials are another program's
+        return AllTrialsFailed("there is no best trial: the trials were pruned, or none meets its constraints")
     return AllTrialsFailed(f"all {len(errors)} trials failed; the last one:\n{errors[-1]}")
 
 
