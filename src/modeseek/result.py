@@ -79,13 +79,11 @@ class Result:
             for trial in self.trials
         ]
         names = ["number", "state", "origin", "value", "error", *(f"params_{name}" for name in self.space.names)]
-        columns = {name: [row[name] for row in rows] for name in names}
         # Objects, since pandas' own strings cannot hold every Python string.
-        series = {
-            name: pd.Series(values, dtype=object if any(isinstance(v, str) for v in values) else None)
-            for name, values in columns.items()
-        }
-        return pd.DataFrame(series, columns=pd.Index(names, dtype=object))
+        columns = [[row[name] for row in rows] for name in names]
+        kinds = [object if any(isinstance(value, str) for value in values) else None for values in columns]
+        frame = pd.concat([pd.Series(v, dtype=kind) for v, kind in zip(columns, kinds, strict=True)], axis=1)
+        return frame.set_axis(pd.Index(names, dtype=object), axis=1)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure."""

@@ -273,7 +273,7 @@ def test_a_loop_beats_sobol(kernel: Callable[[], MaternKernel | None]) -> None:
 
 def test_a_collapse_is_a_warning() -> None:
     model = GenericDeterministicModel(lambda X: -(X - 3).square().sum(-1, keepdim=True))
-    with pytest.warns(CollapseWarning, match="best pseudo-labelled"):
+    with pytest.warns(CollapseWarning, match="the best was proposed"):
         dms_candidates(model, BOUNDS, config=dataclasses.replace(CHEAP, K=25, refine="point"), generator=generator())
 
 
