@@ -157,7 +157,7 @@ def _ranks(samples: dict[str, Array]) -> dict[str, int]:
 def summary_table(runs: Gathered, what: Literal["final", "area"]) -> Table:
     """Final regret or area: mean ± standard error and rank, the best in bold, * where it differs from DMS.
 
-    The last line has mean ranks among the methods that ran on every task.
+    The last line has mean ranks among the methods that ran on every task, if there are several.
     """
     names = in_order({name for methods in runs.values() for name in methods})
     rows = summary_rows(runs)
@@ -169,7 +169,8 @@ def summary_table(runs: Gathered, what: Literal["final", "area"]) -> Table:
     everywhere = [name for name in names if all(name in methods for methods in runs.values())]
     ranks = [_ranks({name: getattr(methods[name], what) for name in everywhere}) for methods in runs.values()]
     means = {name: float(np.mean([of_task[name] for of_task in ranks])) for name in everywhere}
-    cells.append(["mean rank", *(f"{means[name]:.2f}" if name in means else "" for name in names)])
+    if len(everywhere) > 1:
+        cells.append(["mean rank", *(f"{means[name]:.2f}" if name in means else "" for name in names)])
     return Table(["task", *names], cells, rows)
 
 
