@@ -227,3 +227,17 @@ def test_cpu_and_gpu_agree() -> None:
     torch.testing.assert_close(gpu.pseudo_y.cpu(), cpu.pseudo_y, rtol=0, atol=1e-4)
     spread = cpu.candidates.std((-2, -3))
     assert ((gpu.candidates.mean((0, 1)).cpu() - cpu.candidates.mean((0, 1))).abs() < spread).all()
+
+
+def test_nothing_is_trained_where_every_pseudo_set_is_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_training(*_: object, **__: object) -> None:
+        raise AssertionError("trained")
+
+    X = torch.rand(2, 30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    Y = -(X - 0.4).square().sum(-1)
+    monkeypatch.setattr("modeseek.dms.train", no_training)
+    out = suggest(X, Y, DMSConfig(m=32, S=16, K=60, refine="point"), torch.Generator().manual_seed(0))
+    assert out.fell_back.all()
+    best = out.pseudo_x.gather(-2, out.pseudo_y.argmax(-1)[:, None, None].expand(2, 1, 2))
+    assert out.candidates.equal(best.expand(2, 16, 2))
+    assert (out.seconds["train"], out.seconds["sample"]) == (0.0, 0.0)

@@ -182,7 +182,7 @@ def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.Argume
     seconds.set_defaults(run=_bench_seconds)
     batches = commands.add_parser("batches", help="measure the seconds of an iteration of DMS in batches, by stage")
     batches.add_argument("--task", type=_names, help="(default: the four of the paper's Table 4)")
-    batches.add_argument("--batch", type=_sizes, default=[1, 8, 30, 128], help="(default: 1,8,30,128)")
+    batches.add_argument("--batch", type=_sizes, help="(default: 1,8,30,128)")
     batches.set_defaults(run=_bench_batches)
     growth = commands.add_parser("growth", help="measure how an iteration of DMS grows with d, n, m and S")
     growth.add_argument("--batch", type=_positive, default=1, help="replications side by side (default: 1)")
@@ -297,9 +297,10 @@ def _bench_seconds(options: argparse.Namespace) -> None:
 
 
 def _bench_batches(options: argparse.Namespace) -> None:
-    from modeseek.experiments.cost import TASKS, measure_batches, save
+    from modeseek.experiments.cost import BATCHES, measure_batches, save
+    from modeseek.experiments.seconds import TASKS
 
-    for m in measure_batches(options.task or TASKS, options.batch, device=options.device):
+    for m in measure_batches(options.task or TASKS, options.batch or BATCHES, device=options.device):
         save(options.out / "batches.json", m)
         print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
 

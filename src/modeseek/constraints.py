@@ -27,6 +27,11 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 OUTLIER = 60.0  # a constraint violated by so many median deviations says no more than "infeasible"
 
 
+def penalty(L: Tensor) -> tuple[Tensor, Tensor]:
+    """What a label loses for L = −log of the probability of being feasible, and the derivative: log(1 + L)."""
+    return L.log1p(), 1 / (1 + L)
+
+
 @dataclass(frozen=True)
 class ConstrainedGP:
     """A GP of the objective beside GPs of its constraints."""
@@ -68,7 +73,7 @@ class ConstrainedGP:
 
     def label(self, x: Tensor, rho: float) -> Tensor:
         """μ + ρσ − log(1 + L) at x (b x m x d): b x m."""
-        return self.objective.label(x, rho) - torch.log1p(-self.log_feasibility(x))
+        return self.objective.label(x, rho) - penalty(-self.log_feasibility(x))[0]
 
     def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
         """The label at x (b x m x d) and its gradient: b x m, b x m x d.
@@ -81,8 +86,8 @@ class ConstrainedGP:
         log_probability = torch.special.log_ndtr(z)
         hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_probability).exp()
         _, direction = self.margins.label_and_grad(x.expand(*mu.shape, -1), -z)
-        L = -log_probability.sum(0)
-        return value - L.log1p(), grad + (direction * (hazard / sigma)[..., None]).sum(0) / (1 + L)[..., None]
+        lost, slope = penalty(-log_probability.sum(0))
+        return value - lost, grad + (direction * (hazard / sigma)[..., None]).sum(0) * slope[..., None]
 
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:

@@ -20,16 +20,13 @@ import torch
 from modeseek import problems
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import STAGES, DMSConfig, suggest
-from modeseek.experiments.measurements import machine, read, write
+from modeseek.experiments.measurements import Measurement, add, machine, where
+from modeseek.experiments.seconds import PAPER_ITERATIONS, TASKS, clocked
 from modeseek.experiments.tables import Row, Table
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of
 
-Measurement = dict[str, Any]
-
-TASKS = ("styblinski-tang-2", "levy-10", "levy-20", "levy-50")
 BATCHES = (1, 8, 30, 128)
-PAPER = {"styblinski-tang-2": 2.13, "levy-10": 4.07, "levy-20": 8.16, "levy-50": 12.23}  # its Table 4, RTX 4090
 BASE = {"d": 10, "n": 200, "m": 800, "S": 300}
 GRID = {
     "d": (2, 5, 10, 20, 50, 100, 200),
@@ -140,14 +137,7 @@ def speed_of(device: torch.device, size: int = 4096, repeats: int = 5) -> Speed:
     size = size if device.type == "cuda" else size // 4
 
     def best(work: Callable[[], object]) -> float:
-        seconds = []
-        for _ in range(repeats):
-            _wait(device)
-            began = time.perf_counter()
-            work()
-            _wait(device)
-            seconds.append(time.perf_counter() - began)
-        return min(seconds)
+        return min(clocked(work, device) for _ in range(repeats + 1))  # the first also loads kernels
 
     single, double = (torch.rand(size, size, dtype=t, device=device) for t in (torch.float32, torch.float64))
     big = torch.zeros(size * size * 4, device=device)
@@ -158,22 +148,17 @@ def speed_of(device: torch.device, size: int = 4096, repeats: int = 5) -> Speed:
     )
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def batches_table(measurements: Sequence[Measurement]) -> Table:
     """Seconds an iteration of one replication, alone and in batches, beside the paper's."""
     cells = []
     for m in measurements:
         share = m["seconds"] / m["batch"]
         stages = [f"{m['stages'][stage]:.3f}" for stage in STAGES]
-        paper = PAPER.get(m["task"])
-        faster = f"{paper / share:.0f}" if paper and m["method"] == "dms-paper" else ""
+        paper = PAPER_ITERATIONS.get(m["task"], {}).get(m["method"])
+        faster = f"{paper / share:.0f}" if paper else ""
         ratio = f"{m['seconds'] / m['floor']:.1f}"
         total, each = f"{m['seconds']:.3f}", f"{share:.4f}"
-        cells.append([m["task"], m["method"], _where(m), str(m["batch"]), total, each, *stages, ratio, faster])
+        cells.append([m["task"], m["method"], where(m), str(m["batch"]), total, each, *stages, ratio, faster])
     header = ["task", "method", "measured on", "batch", "seconds", "a replication", *STAGES, "over floor", "× paper"]
     rows: list[Row] = [{**m, **m["stages"]} for m in measurements]
     for row in rows:
@@ -195,24 +180,15 @@ def growth_table(measurements: Sequence[Measurement]) -> Table:
     """The exponents, a line a device and batch."""
     groups: dict[tuple[str, int], list[Measurement]] = {}
     for m in measurements:
-        groups.setdefault((_where(m), m["batch"]), []).append(m)
+        groups.setdefault((where(m), m["batch"]), []).append(m)
     cells, rows = [], list[Row]()
-    for (where, batch), group in groups.items():
+    for (place, batch), group in groups.items():
         slopes = exponents(group)
-        cells.append([where, str(batch), *(f"{slopes[size]:.2f}" if size in slopes else "" for size in GRID)])
-        rows.append({"measured on": where, "batch": batch, **slopes})
+        cells.append([place, str(batch), *(f"{slopes[size]:.2f}" if size in slopes else "" for size in GRID)])
+        rows.append({"measured on": place, "batch": batch, **slopes})
     return Table(["measured on", "batch", *GRID], cells, rows)
-
-
-def _where(m: Measurement) -> str:
-    threads = m["threads"]
-    return str(m["device"]) if "CPU" not in m["device"] else f"{m['device']}, {threads} thread{'s' * (threads > 1)}"
 
 
 def save(path: Path, measurement: Measurement) -> None:
     """Add a measurement, in the place of one of the same thing."""
-
-    def what(m: Measurement) -> tuple[Any, ...]:
-        return tuple(m.get(key) for key in ("task", "method", "batch", "size", "value", "device", "threads"))
-
-    write(path, [*(m for m in read(path) if what(m) != what(measurement)), measurement])
+    add(path, measurement, ("task", "method", "batch", "size", "value", "device", "threads"))

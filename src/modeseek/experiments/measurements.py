@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 
 import modeseek
 from modeseek.errors import ModeseekError
+
+Measurement = dict[str, Any]
 
 
 def machine(device: torch.device) -> dict[str, Any]:
@@ -26,7 +29,19 @@ def machine(device: torch.device) -> dict[str, Any]:
     }
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
+def where(measurement: Measurement) -> str:
+    """The device, and the threads that it was given."""
+    threads = measurement["threads"]
+    return f"{measurement['device']}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def add(path: Path, measurement: Measurement, what: Sequence[str]) -> None:
+    """Add a measurement, in the place of one of the same thing: that is, with the same values of these keys."""
+    kept = [m for m in read(path) if any(m.get(key) != measurement.get(key) for key in what)]
+    write(path, [*kept, measurement])
+
+
+def write(path: Path, rows: list[Measurement]) -> None:
     """A row a line; the file is whole at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".json.part")
@@ -34,7 +49,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
     os.replace(scratch, path)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path) -> list[Measurement]:
     """The rows of a file; none where there is no file."""
     if not path.exists():
         return []

@@ -25,13 +25,11 @@ from modeseek.baselines.bo import posterior_optima
 from modeseek.dms import DMSConfig, seek
 from modeseek.errors import ModeseekError, ModeseekWarning
 from modeseek.experiments.campaign import DESIGN, METHOD, Work, observe, parse_method, seed_of, stream
-from modeseek.experiments.measurements import machine, read, write
+from modeseek.experiments.measurements import Measurement, add, machine, where
 from modeseek.experiments.tables import Row, Table, in_order
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of
 from modeseek.surrogate import fit, standardize
-
-Measurement = dict[str, Any]  # task, method, S of draws, seconds of each repeat, device, threads, versions
 
 DRAW_TASKS = ("styblinski-tang-2", "levy-10")
 DRAW_SIZES = (100, 200, 300)
@@ -91,7 +89,7 @@ def measure_draws(
                 seconds = {
                     "DMS": [stages["train"] + stages["sample"] for stages in found],
                     "DMS, sampling alone": [stages["sample"] for stages in found],
-                    "PES": [_clocked(partial(posterior_optima, gp, S, seed), place) for seed in range(repeats)],
+                    "PES": [clocked(partial(posterior_optima, gp, S, seed), place) for seed in range(repeats)],
                 }
                 for method, values in seconds.items():
                     yield {"task": task, "method": method, "S": S, "seconds": values} | machine(place)
@@ -139,13 +137,14 @@ def _seconds_of_calls(task: str, name: str, history: History, repeats: int, devi
     seconds = []
     for n in range(len(history.Y) - repeats, len(history.Y) + 1):
         seen = History(history.space, history.X[:n], history.Y[:n])
-        seconds.append(_clocked(partial(method, seen, seed_of(stream(task, 0, METHOD, n)))))
+        seconds.append(clocked(partial(method, seen, seed_of(stream(task, 0, METHOD, n)))))
         if seconds[0] > limit:
             return seconds
     return seconds[1:]
 
 
-def _clocked(work: Callable[[], Any], device: torch.device | None = None) -> float:
+def clocked(work: Callable[[], Any], device: torch.device | None = None) -> float:
+    """The seconds of a call, to the end of what it has asked of a GPU."""
     began = time.perf_counter()
     work()
     if device is not None and device.type == "cuda":
@@ -166,12 +165,8 @@ def _threads(count: int) -> Iterator[None]:
 
 def save(path: Path, measurement: Measurement) -> None:
     """Add a measurement, in the place of one of the same thing on the same device with as many threads."""
-
-    def what(m: Measurement) -> tuple[Any, ...]:
-        return tuple(m.get(key) for key in ("task", "method", "S", "device", "threads"))
-
     rounded = measurement | {"seconds": [float(f"{s:.4g}") for s in measurement["seconds"]]}
-    write(path, [*(m for m in read(path) if what(m) != what(measurement)), rounded])
+    add(path, rounded, ("task", "method", "S", "device", "threads"))
 
 
 def draws_table(measurements: Sequence[Measurement]) -> Table:
@@ -182,12 +177,12 @@ def draws_table(measurements: Sequence[Measurement]) -> Table:
         lines: dict[tuple[str, str], dict[int, str]] = {}
         for m in measurements:
             if m["task"] == task:
-                lines.setdefault((m["method"], _where(m)), {})[m["S"]] = _median(m)
+                lines.setdefault((m["method"], where(m)), {})[m["S"]] = _median(m)
         for method in ("DMS", "PES"):
             of_paper = zip(DRAW_SIZES, PAPER_DRAWS.get((task, method), ()), strict=False)
             lines[method, PAPER_DEVICE] = {S: f"{seconds:.2f}" for S, seconds in of_paper}
-        for (method, where), by_size in sorted(lines.items()):
-            cells.append([task, method, where, *(by_size.get(S, "") for S in sizes)])
+        for (method, place), by_size in sorted(lines.items()):
+            cells.append([task, method, place, *(by_size.get(S, "") for S in sizes)])
     return Table(["task", "method", "measured on", *(f"S = {S}" for S in sizes)], cells, _rows(measurements))
 
 
@@ -199,16 +194,11 @@ def iterations_table(measurements: Sequence[Measurement]) -> Table:
         lines: dict[str, dict[str, str]] = {}
         for m in measurements:
             if m["task"] == task:
-                lines.setdefault(_where(m), {})[m["method"]] = _median(m)
+                lines.setdefault(where(m), {})[m["method"]] = _median(m)
         lines[PAPER_DEVICE] = {name: f"{seconds:.2f}" for name, seconds in PAPER_ITERATIONS.get(task, {}).items()}
-        for where, by_method in lines.items():
-            cells.append([task, where, *(by_method.get(name, "") for name in methods)])
+        for place, by_method in lines.items():
+            cells.append([task, place, *(by_method.get(name, "") for name in methods)])
     return Table(["task", "measured on", *methods], cells, _rows(measurements))
-
-
-def _where(measurement: Measurement) -> str:
-    threads = measurement["threads"]
-    return f"{measurement['device']}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _median(measurement: Measurement) -> str:
