@@ -7,6 +7,7 @@ everything here is a plain call.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 Tree = TypeVar("Tree")  # a tensor, or a NamedTuple of trees
 
+ENOUGH_FREE = 0.5  # of a GPU's memory
 CHECK_EVERY = 4  # turns between questions to a GPU, each of which waits for everything before it
 
 
@@ -64,11 +66,41 @@ def recorded(work: Callable[[], object], device: torch.device) -> Callable[[], o
             work()
             return
         if calls == 2:
-            with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-                work()
+            _record(graph, work, device)
         graph.replay()
 
     return call
+
+
+_recording = threading.Lock()  # CUDA records one graph at a time
+_streams: dict[torch.device, torch.cuda.Stream] = {}
+_last: dict[tuple[torch.device, int], torch.cuda.CUDAGraph] = {}  # by device and the stream that replays it
+
+
+def _record(graph: torch.cuda.CUDAGraph, work: Callable[[], object], device: torch.device) -> None:
+    """Record `work` into `graph`.
+
+    As `torch.cuda.graph`, which however gives all cached memory back to the driver first, and that takes longer than
+    the recording. Here graphs that are replayed on the same stream, hence one after the other, share the memory of
+    their intermediate results, and memory is given back only where it runs short: within a recording nothing can be.
+    """
+    with _recording:
+        current = torch.cuda.current_stream(device)
+        key = (current.device, current.stream_id)
+        free, total = torch.cuda.mem_get_info(device)
+        if free < ENOUGH_FREE * total:
+            _last.pop(key, None)
+            torch.cuda.empty_cache()
+        stream = _streams.setdefault(current.device, torch.cuda.Stream(current.device))
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
+            graph.capture_begin(_last[key].pool() if key in _last else None, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
+                graph.capture_end()
+        current.wait_stream(stream)
+        _last[key] = graph  # as long as one graph lives, so does the memory that they share
 
 
 def tree_map(function: Callable[..., Tensor], *trees: Tree) -> Tree:
