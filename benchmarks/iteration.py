@@ -1,5 +1,7 @@
 """Seconds of one DMS iteration by stage, beside the floor of each stage and BoTorch's LogEI, in one run on the CPU.
 
+The stages and floors are of the paper's preset; whole iterations also of the default and of `DMSConfig.fast()`.
+
     make bench                            # or: python -m benchmarks.iteration --repeats 5 --threads 2
 
 The floor of a stage is the time of its matrix products alone, of the same shapes and as many: what no implementation
@@ -28,7 +30,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from modeseek import dms, modes, surrogate
+from modeseek import dms, modes, outcomes, surrogate
 from modeseek.diffusion.network import initialize, layers
 from modeseek.dms import DMSConfig, State, Suggestion, suggest
 from modeseek.pseudo import sobol
@@ -40,6 +42,7 @@ TASKS = {
     "Levy-50": (Levy, 50, 500),
 }
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
+OURS = {"default": DMSConfig(), "fast": DMSConfig.fast()}
 
 
 def observations(name: str) -> tuple[Tensor, Tensor]:
@@ -123,7 +126,7 @@ def floors(
 
 def logei(X: Tensor, Y: Tensor) -> None:
     """One iteration of BoTorch as its tutorials write it."""
-    y = surrogate.standardize(Y)[0, :, None]
+    y = outcomes.standardize(Y)[0, :, None]
     model = SingleTaskGP(X[0], y, outcome_transform=None)
     with threadpool_limits(1, user_api="blas"):  # SciPy's L-BFGS-B slows many times beside a threaded BLAS
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
@@ -150,10 +153,14 @@ def measure(name: str, repeats: int, threads: int) -> dict[str, float]:
     out, evaluations, shifts = calls_of_one_iteration(X, Y, config, state)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     best = {"evaluations": float(evaluations), "peak MB": peak}
+    ours = {name: (c, suggest(X, Y, c, torch.Generator().manual_seed(1)).state) for name, c in OURS.items()}
     for repeat in range(repeats):
         step = suggest(X, Y, config, torch.Generator().manual_seed(repeat), state)
         times = dict(step.seconds)
-        times["total"] = sum(step.seconds.values())
+        times["paper"] = sum(step.seconds.values())
+        for preset, (settings, its_state) in ours.items():
+            found = suggest(X, Y, settings, torch.Generator().manual_seed(repeat), its_state)
+            times[preset] = sum(found.seconds.values())
         for stage, floor in floors(X, config, out, evaluations, shifts).items():
             times[stage + " floor"] = seconds(floor)
         times["LogEI"] = seconds(lambda: logei(X, Y))
@@ -169,14 +176,17 @@ def table(results: dict[str, dict[str, float]]) -> str:
             seconds, floor = best[stage], best[stage + " floor"]
             share = seconds / sum(best[s] for s in STAGES)
             lines.append(f"| {name} | {stage} | {seconds:.4f} | {floor:.4f} | {seconds / floor:.2f} | {share:.0%} |")
+    presets = ["paper", *OURS]
     lines += [
         "",
-        "| task | DMS iteration, s | LogEI iteration, s | DMS / LogEI | peak memory, MB |",
-        "|---|---|---|---|---|",
+        f"| task | {' | '.join(f'{preset}, s' for preset in presets)} | LogEI, s | "
+        f"{' | '.join(f'{preset} / LogEI' for preset in presets)} | peak memory, MB |",
+        "|---" * (3 + 2 * len(presets)) + "|",
     ]
     for name, best in results.items():
-        ratio = best["total"] / best["LogEI"]
-        lines.append(f"| {name} | {best['total']:.3f} | {best['LogEI']:.3f} | {ratio:.2f} | {best['peak MB']:.0f} |")
+        cells = [f"{best[key]:.3f}" for key in (*presets, "LogEI")]
+        cells += [f"{best[preset] / best['LogEI']:.2f}" for preset in presets]
+        lines.append(f"| {name} | {' | '.join(cells)} | {best['peak MB']:.0f} |")
     return "\n".join(lines)
 
 
@@ -187,7 +197,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     args = parser.parse_args()
-    print(f"torch {torch.__version__}, {args.threads} threads, the paper's settings, best of {args.repeats}\n")
+    print(f"torch {torch.__version__}, {args.threads} threads, stages of the paper's preset, best of {args.repeats}\n")
     results = {}
     for name in args.tasks:
         with multiprocessing.get_context("spawn").Pool(1) as pool:

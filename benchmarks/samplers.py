@@ -35,6 +35,7 @@ LEVY = Levy(dim=D).double()
 LOW, HIGH = LEVY.bounds[:, 0].tolist()
 SAMPLERS: dict[str, Callable[[], BaseSampler]] = {
     "DMSSampler": lambda: DMSSampler(seed=SEED),
+    "DMSSampler, DMSConfig.fast()": lambda: DMSSampler(seed=SEED, config=ms.DMSConfig.fast()),
     BASE: lambda: BoTorchSampler(seed=SEED),
     "GPSampler": lambda: GPSampler(seed=SEED),
     "TPESampler": lambda: TPESampler(seed=SEED),

@@ -8,7 +8,8 @@ from scipy import stats
 
 from modeseek.constraints import constrain
 from modeseek.dms import DMSConfig, suggest
-from modeseek.surrogate import fit, standardize
+from modeseek.outcomes import standardize
+from modeseek.surrogate import fit
 
 CONFIG = DMSConfig(m=200, S=100, epochs=60, steps=20)
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError
+from modeseek.outcomes import shape, standardize
 
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
 
@@ -51,6 +52,7 @@ def test_the_papers_table(d: int, sizes: tuple[int, int, int]) -> None:
     assert (paper.w, paper.rho, paper.p_drop, paper.polish, paper.refine) == (2.0, 1.0, 0.15, False, "point")
     assert (paper.epochs, paper.batch_size, paper.lr, paper.lr_min, paper.hold_epochs) == (100, 256, 1e-3, 1e-4, 20)
     assert (paper.weight_decay, paper.hidden, paper.beta_min, paper.beta_max) == (1e-4, 256, 0.1, 20.0)
+    assert (paper.rho_far, paper.warp) == (None, False)
 
 
 def test_configurations_are_values() -> None:
@@ -87,6 +89,9 @@ def test_configurations_are_values() -> None:
         {"solver": "euler"},
         {"loss_weight": "two"},
         {"rho": "1"},
+        {"rho_far": -1.0},
+        {"rho_far": float("nan")},
+        {"warp": None},
         {"polish": 1},
         {"name": 3},
     ],
@@ -125,13 +130,13 @@ def test_any_number_of_leading_batch_dimensions(batch: tuple[int, ...]) -> None:
     X = torch.rand(*batch, 12, 2, dtype=torch.float64, generator=generator())
     out = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), pending=X[..., :1, :])
     again = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), out.state)
-    for shape, tensor in (
+    for tail, tensor in (
         ((2,), again.x_next),
         ((48, 2), again.candidates),
         ((96,), again.pseudo_y),
         ((), again.fell_back),
     ):
-        assert tensor.shape == (*batch, *shape)
+        assert tensor.shape == (*batch, *tail)
 
 
 def test_the_same_generator_gives_the_same_suggestion_and_another_another() -> None:
@@ -156,6 +161,42 @@ def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
     assert after > before
     inner = (polished.x_next > 0) & (polished.x_next < 1)
     assert grad[:, 0][inner].abs().max() < 1e-2
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_one_iteration_in_2d_looks_far_away(d: int) -> None:
+    weights = [DMSConfig().weight(n, d) for n in range(100, 100 + 10 * d)]
+    assert weights.count(3.0) == 5
+    assert weights.count(1.0) == 10 * d - 5
+    assert {DMSConfig.paper(d).weight(n, d) for n in range(50)} == {1.0}
+
+
+def test_the_labels_have_the_weight_of_their_iteration() -> None:
+    for n in (18, 19, 20):  # after 19 observations in two dimensions, 3
+        out = run(n=n)
+        assert out.rho == (3.0 if n == 19 else 1.0)
+        torch.testing.assert_close(out.pseudo_y, out.gp.label(out.pseudo_x, out.rho))
+
+
+def test_pending_points_count_as_observed_for_the_weight() -> None:
+    pending = torch.full((1, 1, 2), 0.1, dtype=torch.float64)
+    assert (run(n=18, pending=pending).rho, run(n=19, pending=pending).rho) == (3.0, 1.0)
+
+
+def test_the_surrogate_sees_outcomes_as_the_settings_say() -> None:
+    X, Y = hill(20, 2)
+    plain = suggest(X, Y, dataclasses.replace(CHEAP, warp=False), generator())
+    torch.testing.assert_close(plain.gp.y, standardize(Y))
+    torch.testing.assert_close(suggest(X, Y, CHEAP, generator()).gp.y, shape(Y))
+
+
+def test_the_fast_preset_is_the_default_but_for_its_model() -> None:
+    changed = {
+        field.name
+        for field in dataclasses.fields(DMSConfig)
+        if getattr(DMSConfig.fast(), field.name) != getattr(DMSConfig(), field.name)
+    }
+    assert changed == {"name", "m", "S", "epochs", "hold_epochs", "steps"}
 
 
 def test_a_batch_fits_each_element_as_it_would_alone() -> None:

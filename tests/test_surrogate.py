@@ -9,8 +9,8 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from modeseek.dms import DMSConfig
-from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior, standardize
+from modeseek.outcomes import standardize
+from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
 
@@ -131,55 +131,3 @@ def test_conditioning_on_pending_points_is_observing_them_at_their_mean() -> Non
     mu, sigma = conditioned.posterior(x)
     torch.testing.assert_close(mu[0], theirs.mean.flatten().detach(), atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(sigma[0].square(), theirs.variance.flatten().detach(), atol=1e-6, rtol=1e-6)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-10, 1.0, 1e10, 1e300])
-@pytest.mark.parametrize("shift", [0.0, 1.0, -7.0])
-def test_standardize_does_not_see_the_scale(scale: float, shift: float) -> None:
-    Y = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    y = standardize((Y + shift) * scale)
-    torch.testing.assert_close(y, standardize(Y), atol=1e-8, rtol=1e-8)
-    torch.testing.assert_close(y.std(-1), torch.ones(3, dtype=torch.float64))
-
-
-def test_standardize_of_constant_and_single_outcomes_is_zero() -> None:
-    assert standardize(torch.full((2, 5), 0.1 + 0.2, dtype=torch.float64)).abs().max() < 1e-12
-    assert standardize(torch.tensor([[1e300]], dtype=torch.float64)).item() == 0
-
-
-@pytest.mark.parametrize(
-    "others", [torch.linspace(0, 1, 20), torch.tensor([0.0, 1, 2]), torch.tensor([0.0] * 6 + [0.5, 1])]
-)
-@pytest.mark.parametrize("bad", [-1e300, -1e6])
-def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others(others: Tensor, bad: float) -> None:
-    Y = others.double()[None]
-    worst = Y.amin(-1, keepdim=True)
-    y = standardize(torch.cat([Y, torch.tensor([[bad]], dtype=torch.float64)], -1), outlier=60.0)
-    torch.testing.assert_close(y, standardize(torch.cat([Y, worst], -1)))
-
-
-def test_the_papers_limit_leaves_a_converged_run_as_botorch_has_it_and_the_defaults_does_not() -> None:
-    from botorch.models.transforms.outcome import Standardize
-
-    start = -torch.linspace(0.5, 3, 20, dtype=torch.float64)
-    converged = -1e-4 * torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    Y = torch.cat([start, converged])[None]
-    theirs, _ = Standardize(m=1)(Y[0, :, None])
-    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
-    assert standardize(Y, DMSConfig.paper(4).outlier).equal(standardize(Y))
-    ours = standardize(Y, DMSConfig().outlier)[0]
-    assert ours[20:].std() > 0.1, "what is left to be told apart stays apart"
-
-
-def test_standardize_keeps_a_very_good_outcome_the_best_and_the_others_apart() -> None:
-    Y = torch.cat([torch.linspace(0, 1, 20, dtype=torch.float64), torch.tensor([1e300], dtype=torch.float64)])[None]
-    y = standardize(Y)
-    assert (y.diff() > 1e-9).all()
-
-
-def test_ordinary_data_is_standardized_as_botorch_does() -> None:
-    from botorch.models.transforms.outcome import Standardize
-
-    Y = torch.randn(1, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) * 30 - 100
-    theirs, _ = Standardize(m=1)(Y[0, :, None])
-    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.surrogate import GP, Hyperparameters, fit, standardize
+from modeseek.outcomes import BAD_OUTLIER, standardize
+from modeseek.surrogate import GP, Hyperparameters, fit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-OUTLIER = 60.0  # a constraint violated by so many median deviations says no more than "infeasible"
 
 
 def penalty(L: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,6 +94,6 @@ def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
     """Fit a GP to each constraint (b x n x q, feasible where at most 0) observed at X (b x n x d)."""
     g = -constraints.movedim(-1, 0)
     # The threshold goes through the same map as the margins, as one more of them.
-    standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), OUTLIER)
+    standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), BAD_OUTLIER)
     margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1])
     return ConstrainedGP(objective, margins, standardized[..., -1])

@@ -25,8 +25,9 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import LossWeight, Schedule, train
 from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
+from modeseek.outcomes import shape, standardize
 from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
-from modeseek.surrogate import GP, NO_OUTLIER, Hyperparameters, Surrogate, fit, standardize
+from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 Data = Literal["pseudo", "observed"]
@@ -35,7 +36,8 @@ MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of th
 
 @dataclass(frozen=True, kw_only=True)
 class DMSConfig:
-    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.paper(d)` the paper's.
+    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` a third of its cost, `DMSConfig.paper(d)`
+    the paper's.
 
     Args:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
@@ -43,6 +45,7 @@ class DMSConfig:
         S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
         train_on: "pseudo", or "observed" for the ablation that trains on the observations alone.
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
+        rho_far: its weight in every 2d-th iteration, which is for what lies far from all that is known; None: as ever.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
         polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
         w: strength of classifier-free guidance.
@@ -53,7 +56,7 @@ class DMSConfig:
         loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
-        outlier: median deviations under the median from which an outcome counts as the worst of the rest.
+        warp: give the outcomes a shape that the Gaussian process fits, with room at the top; else standardize only.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -64,11 +67,12 @@ class DMSConfig:
     S: int | None = None
     train_on: Data = "pseudo"
     rho: float = 1.0
+    rho_far: float | None = 3.0
     refine: Refinement = "joint"
     polish: bool = True
     w: float = 1.0
     p_drop: float = 0.15
-    epochs: int = 100
+    epochs: int = 50
     batch_size: int = 256
     lr: float = 1e-3
     lr_min: float = 1e-4
@@ -80,14 +84,15 @@ class DMSConfig:
     beta_max: float = 20.0
     t0: float = 1e-3
     solver: Solver = "ode"
-    steps: int = 50
-    outlier: float = 60.0
+    steps: int = 25
+    warp: bool = True
     quantile: float = 0.3
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, by name."""
         _require(isinstance(self.name, str), "name", "a string", self.name)
-        _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
+        for name in ("polish", "warp"):
+            _require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
         for name, choices in (
             ("train_on", Data),
             ("refine", Refinement),
@@ -108,6 +113,8 @@ class DMSConfig:
         ):
             value = getattr(self, name)
             _require(_is_whole(value, least), name, f"a whole number of at least {least}", value)
+        far = self.rho_far
+        _require(far is None or (_is_real(far) and 0 <= far < math.inf), "rho_far", "None or in [0, inf)", far)
         for name, low, high, closed in _RANGES:
             value = getattr(self, name)
             inside = _is_real(value) and (low < value < high or (closed and value == low))
@@ -116,15 +123,36 @@ class DMSConfig:
         _require(self.beta_min < self.beta_max, "beta_max", f"over beta_min = {self.beta_min}", self.beta_max)
 
     @classmethod
+    def fast(cls) -> Self:
+        """Our settings with a model that is smaller and trained for less long."""
+        return cls(name="dms-fast", m=500, S=200, epochs=20, hold_epochs=5, steps=15)
+
+    @classmethod
     def paper(cls, d: int) -> Self:
         """The paper's settings for d parameters (its Table 2 and App. B.4)."""
         m, K, S = _sizes_by_dimension(d)
-        return cls(name="dms-paper", m=m, K=K, S=S, refine="point", polish=False, w=2.0, outlier=NO_OUTLIER)
+        return cls(
+            name="dms-paper",
+            m=m,
+            K=K,
+            S=S,
+            refine="point",
+            polish=False,
+            w=2.0,
+            rho_far=None,
+            warp=False,
+            epochs=100,
+            steps=50,
+        )
 
     def sizes(self, d: int) -> tuple[int, int, int]:
         """m, K and S for d parameters."""
         m, _, S = _sizes_by_dimension(d)
         return m if self.m is None else self.m, self.K, S if self.S is None else self.S
+
+    def weight(self, n: int, d: int) -> float:
+        """ρ of the iteration that follows n observations."""
+        return self.rho if self.rho_far is None or n % (2 * d) != 2 * d - 1 else self.rho_far
 
 
 _RANGES = (  # name, low, high, whether low itself is allowed
@@ -138,7 +166,6 @@ _RANGES = (  # name, low, high, whether low itself is allowed
     ("beta_max", 0, math.inf, False),
     ("t0", 0, 1, False),
     ("quantile", 0, 1, False),
-    ("outlier", 1, math.inf, True),
 )
 
 
@@ -179,6 +206,7 @@ class Found:
     candidates: Tensor  # b x S x d, the samples of x*
     pseudo_x: Tensor  # b x m x d
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
+    rho: float  # the weight of σ in these labels
     network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
     seconds: dict[str, float]  # by stage
@@ -240,6 +268,7 @@ def seek(
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
+    rho = config.weight(gp.X.shape[-2], d)
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
 
@@ -247,9 +276,7 @@ def seek(
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
         x, y_hat = gp.X, gp.y
     else:
-        x, y_hat = pseudo_dataset(
-            gp, m=m, K=K, rho=config.rho, refine=config.refine, generator=generator, rounding=rounding
-        )
+        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=rho, refine=config.refine, generator=generator, rounding=rounding)
     clock.lap("pseudo")
 
     noise = _generator_on(device, generator)
@@ -285,9 +312,9 @@ def seek(
     # Line 16: x_next ← MeanShift({x*_s})
     x_next = mode = dominant_mode(x_star, config.quantile)
     if config.polish:
-        x_next = polish(gp, mode, rho=config.rho, rounding=rounding)
+        x_next = polish(gp, mode, rho=rho, rounding=rounding)
     clock.lap("mode")
-    return Found(x_next, mode, x_star, x, y_hat, theta, fell_back, clock.seconds)
+    return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, clock.seconds)
 
 
 def fit_surrogate(
@@ -295,7 +322,7 @@ def fit_surrogate(
 ) -> GP:
     """The GP on the standardized outcomes; pending inputs enter at their posterior mean."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    gp = fit(X, standardize(Y, config.outlier), warm)
+    gp = fit(X, shape(Y) if config.warp else standardize(Y), warm)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 

@@ -190,7 +190,7 @@ class Optimizer:
         if done == 0 or done + len(self.pending) < self.n_initial:
             return self._propose(self._initial_point(), "initial")
         suggestion = self._suggest()
-        point = choose(self.space, suggestion, self.config.rho, self._trials.proposed(), self._rng())
+        point = choose(self.space, suggestion, self._trials.proposed(), self._rng())
         trial = self._propose(point, "model")
         self.suggestion, self._state = suggestion, suggestion.state
         warn_once(suggestion, self._warned, stacklevel=3)

@@ -69,7 +69,7 @@ def remaining(space: Space, proposed: Array, rng: np.random.Generator) -> Array:
     return points
 
 
-def choose(space: Space, suggestion: Suggestion, rho: float, proposed: Array, rng: np.random.Generator) -> Array:
+def choose(space: Space, suggestion: Suggestion, proposed: Array, rng: np.random.Generator) -> Array:
     """x_next, or where that was proposed before, the best-labelled point that was not (d)."""
     x_next = space.snap(suggestion.x_next.cpu().numpy())
     if len(fresh(x_next, proposed)):
@@ -78,12 +78,12 @@ def choose(space: Space, suggestion: Suggestion, rho: float, proposed: Array, rn
     points = fresh(space.snap(pool.cpu().numpy()), proposed)
     if not len(points):
         points = remaining(space, proposed, rng)
-    return best_labelled(points, suggestion, rho)
+    return best_labelled(points, suggestion)
 
 
-def best_labelled(points: Array, suggestion: Suggestion, rho: float) -> Array:
+def best_labelled(points: Array, suggestion: Suggestion) -> Array:
     """The point (d) that the suggestion's surrogate labels highest."""
-    labels = suggestion.gp.label(torch.from_numpy(points).to(suggestion.gp.X.device)[None], rho)[0]
+    labels = suggestion.gp.label(torch.from_numpy(points).to(suggestion.gp.X.device)[None], suggestion.rho)[0]
     return np.asarray(points[int(torch.nan_to_num(labels, nan=-torch.inf).argmax())])
 
 

@@ -31,10 +31,6 @@ NOISE_LOC, NOISE_SCALE = -4.0, 1.0
 LENGTHSCALE_SCALE = math.sqrt(3)
 MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
 
-# Good values are what a run is for: they are drawn in only where the others would drown in rounding error.
-GOOD_OUTLIER = 2e4
-NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for what it is
-
 
 class Surrogate(Protocol):
     """What the rest of the algorithm needs to know of a model: its data, its labels and their gradients."""
@@ -63,32 +59,6 @@ class Hyperparameters(NamedTuple):
 
     lengthscale: Tensor  # b x d
     noise: Tensor  # b
-
-
-def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:
-    """Outcomes b x n, larger is better, to zero mean and unit standard deviation, at any order of magnitude.
-
-    An outcome more than `outlier` median deviations under the median says no more than "bad", and counts as the worst
-    of the rest: one diverged training run would otherwise make all others equal. Constant outcomes become zeros.
-    """
-    Y = _to_order_one(Y)
-    median = Y.median(-1, keepdim=True).values
-    deviation = (Y - median).abs()
-    usual = deviation.median(-1, keepdim=True).values
-    if bool((usual == 0).any()):  # more than half are equal: what is usual among the others
-        others = torch.where(deviation > 0, deviation, torch.nan).nanmedian(-1, keepdim=True).values
-        usual = torch.where(usual > 0, usual, others.nan_to_num(torch.inf))
-    worst = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
-    Y = _to_order_one(torch.minimum(torch.maximum(Y, worst), median + GOOD_OUTLIER * usual))
-    Y = Y - Y.mean(-1, keepdim=True)
-    std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
-    return Y / torch.where(std > 1e-14, std, 1.0)  # at order one, less than that is rounding error
-
-
-def _to_order_one(Y: Tensor) -> Tensor:
-    """Y over its largest magnitude: squares of 1e300 would overflow, those of 1e-300 vanish."""
-    largest = Y.abs().amax(-1, keepdim=True)
-    return Y / torch.where(largest > 0, largest, 1.0)
 
 
 @dataclass(frozen=True)

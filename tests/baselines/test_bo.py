@@ -12,8 +12,9 @@ from botorch.optim import optimize_acqf
 from modeseek import Space
 from modeseek.baselines import History, bo
 from modeseek.baselines.bo import botorch_model
+from modeseek.outcomes import standardize
 from modeseek.pseudo import refine_inputs, sobol
-from modeseek.surrogate import GP, fit, standardize
+from modeseek.surrogate import GP, fit
 
 
 def history(n: int, d: int, seed: int = 0) -> History:
@@ -164,3 +165,14 @@ def test_a_failed_acquisition_falls_back_to_the_best_raw_sample() -> None:
         assert u[0] < 0.5
         left = x[:, x[0, :, 0] < 0.5]
         assert gp.label(u[None, None], rho=1.0) > gp.label(left, rho=1.0).quantile(0.9)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("method", [bo.LogEI, bo.TS, bo.PES, bo.GIBBON, bo.JES], ids=lambda method: method.__name__)
+def test_a_gpu_needs_no_fallback(method: type[bo.Acquisition]) -> None:
+    few = {"optima": 4} if issubclass(method, bo.PES | bo.JES) else {}
+    chooser = method(device="cuda", **few)
+    point = chooser(history(20, 2), seed=0)
+    assert not chooser.fell_back
+    assert ((point >= 0) & (point <= 1)).all()

@@ -52,7 +52,7 @@ def extended(h: History, u: np.ndarray, y: float) -> History:
 
 def test_the_names_are_the_papers_methods_and_the_outside_ones() -> None:
     assert names() == (
-        "sobol pi ei logei ucb ts pes gibbon jes tpe gpsampler cmaes dms-paper dms".split()  # noqa: SIM905
+        "sobol pi ei logei ucb ts pes gibbon jes tpe gpsampler cmaes dms-paper dms dms-fast".split()  # noqa: SIM905
     )
     for name in names():
         make(name)

@@ -15,7 +15,8 @@ from modeseek.baselines.bo import posterior_optima
 from modeseek.experiments import figures
 from modeseek.experiments.campaign import initial_design
 from modeseek.experiments.distribution import Snapshot, energy_distance, load, save, snapshots, spread, table
-from modeseek.surrogate import fit, standardize
+from modeseek.outcomes import standardize
+from modeseek.surrogate import fit
 
 
 def test_energy_distance_is_scipys_in_one_dimension() -> None:

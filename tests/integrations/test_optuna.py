@@ -327,7 +327,7 @@ def test_workers_that_ask_at_the_same_time_do_not_climb_the_same_optimum(monkeyp
         x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
         if constrained:
             trial.storage.set_trial_system_attr(trial._trial_id, "constraints", [x + y - 1])
-        return -x - y if constrained else bowl(trial)
+        return -x - y / 2 if constrained else bowl(trial)
 
     storage = optuna.storages.InMemoryStorage()
     study = study_of(sampler(config=FAIR), 4, objective, storage=storage)

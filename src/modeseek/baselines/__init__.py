@@ -7,7 +7,7 @@
 |---|---|
 | pi, ei, logei, ucb, ts, pes, gibbon, jes | `bo.py`: BoTorch's acquisition functions on our surrogate |
 | tpe, gpsampler, cmaes | `optuna_methods.py`: Optuna's samplers, as its users run them |
-| sobol, dms-paper, dms | `own.py`: Sobol search and Algorithm 1 |
+| sobol, dms-paper, dms, dms-fast | `own.py`: Sobol search and Algorithm 1 |
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _METHODS: dict[str, Callable[[DMSConfig | None, str], Method]] = {
     "cmaes": lambda config, device: optuna_methods.CMAES(),
     "dms-paper": lambda config, device: own.DMS(config or DMSConfig.paper, device=device),
     "dms": lambda config, device: own.DMS(config or DMSConfig(), device=device),
+    "dms-fast": lambda config, device: own.DMS(config or DMSConfig.fast(), device=device),
 }
 
 
@@ -50,7 +51,7 @@ def make(name: str, problem_config: DMSConfig | None = None, device: str = "cpu"
 
     Args:
         name: one of `names()`.
-        problem_config: the settings of "dms-paper" and "dms"; None: `DMSConfig.paper(d)` and `DMSConfig()`.
+        problem_config: the settings of DMS; None: those that its name says.
         device: where the surrogate lives; Sobol search and Optuna's samplers stay on the CPU.
     """
     if name not in _METHODS:

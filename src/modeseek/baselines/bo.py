@@ -25,16 +25,18 @@ from botorch.acquisition.joint_entropy_search import qJointEntropySearch
 from botorch.acquisition.max_value_entropy_search import qLowerBoundMaxValueEntropy
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
-from botorch.acquisition.utils import get_optimal_samples
 from botorch.models import SingleTaskGP
+from botorch.models.deterministic import GenericDeterministicModel
 from botorch.optim.optimize import optimize_acqf
-from botorch.utils.sampling import draw_sobol_samples
+from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
+from botorch.utils.sampling import draw_sobol_samples, optimize_posterior_samples
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from modeseek.baselines.history import History, timed
+from modeseek.outcomes import standardize
 from modeseek.parameters import Array
-from modeseek.surrogate import GP, Hyperparameters, fit, standardize
+from modeseek.surrogate import GP, Hyperparameters, fit
 
 # The entropy searches hold one covariance per optimum and point; beyond some ten points these leave the CPU's cache
 # and a point costs several times as much.
@@ -191,15 +193,17 @@ class _EntropySearch(Acquisition):
 
     def samples_of_optimum(self, model: SingleTaskGP) -> tuple[Tensor, Tensor]:
         """x* and f*: optima x d, optima x 1."""
+        paths = get_matheron_path_model(model, sample_shape=torch.Size([self.optima]))
         bounds = _unit_cube(model.train_inputs[0])
-        x, f = get_optimal_samples(
-            model,
-            bounds,
-            self.optima,
+        # BoTorch draws its starting points on the CPU, wherever the bounds are.
+        there = GenericDeterministicModel(lambda x: paths(x.to(bounds.device)).cpu(), 1, paths.batch_shape)
+        x, f = optimize_posterior_samples(
+            there,
+            bounds.cpu(),
             raw_samples=self.path_raw_samples,
             num_restarts=self.path_restarts,
         )
-        return x, f
+        return x.to(bounds.device), f.to(bounds.device)
 
 
 def posterior_optima(gp: GP, count: int, seed: int) -> Tensor:

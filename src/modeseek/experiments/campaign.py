@@ -38,6 +38,11 @@ from modeseek.settings import device_of
 
 Engine = Literal["local", "ray", "batch"]
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
+PRESETS: dict[str, Callable[[Problem], DMSConfig]] = {
+    "dms": lambda problem: DMSConfig(),
+    "dms-fast": lambda problem: DMSConfig.fast(),
+    "dms-paper": Problem.config,
+}
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,9 @@ class Work:
     def config(self) -> DMSConfig | None:
         """The DMS configuration that it runs with, None for other methods."""
         base, changes = parse_method(self.method)
-        if base not in ("dms", "dms-paper"):
+        if base not in PRESETS:
             return None
-        config = problems.get(self.task).config() if base == "dms-paper" else DMSConfig()
+        config = PRESETS[base](problems.get(self.task))
         return dataclasses.replace(config, name=self.method, **changes) if changes else config
 
     @property
@@ -74,9 +79,9 @@ def parse_method(method: str) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"method {method!r}: settings are written as in dms-paper[rho=2;K=0]")
     changes = dict(item.split("=", 1) for item in inner.removesuffix("]").split(";")) if bracket else {}
     known = {field.name for field in dataclasses.fields(DMSConfig)}
-    if changes and (not base.startswith("dms") or not changes.keys() <= known):
+    if changes and (base not in PRESETS or not changes.keys() <= known):
         raise ConfigError(
-            f"method {method!r}: only settings of DMSConfig can be changed, and only of dms and dms-paper"
+            f"method {method!r}: only settings of DMSConfig can be changed, and only of {', '.join(PRESETS)}"
         )
     return base, {name: _literal(text) for name, text in changes.items()}
 

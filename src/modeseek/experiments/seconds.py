@@ -26,10 +26,11 @@ from modeseek.dms import DMSConfig, seek
 from modeseek.errors import ModeseekError, ModeseekWarning
 from modeseek.experiments.campaign import DESIGN, METHOD, Work, observe, parse_method, seed_of, stream
 from modeseek.experiments.measurements import Measurement, add, machine, where
-from modeseek.experiments.tables import Row, Table, in_order
+from modeseek.experiments.tables import Row, Table, in_order, tasks_in_order
+from modeseek.outcomes import standardize
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of
-from modeseek.surrogate import fit, standardize
+from modeseek.surrogate import fit
 
 DRAW_TASKS = ("styblinski-tang-2", "levy-10")
 DRAW_SIZES = (100, 200, 300)
@@ -190,7 +191,7 @@ def iterations_table(measurements: Sequence[Measurement]) -> Table:
     """Median seconds an iteration, beside the paper's Table 4."""
     methods = in_order({m["method"] for m in measurements})
     cells: list[list[str]] = []
-    for task in sorted({m["task"] for m in measurements}, key=problems.names().index):
+    for task in tasks_in_order({m["task"] for m in measurements}):
         lines: dict[str, dict[str, str]] = {}
         for m in measurements:
             if m["task"] == task:

@@ -63,7 +63,7 @@ def measure(task: str, *, n: int, m: int, t0: float = 1e-3, seeds: int = 10, S: 
         return (f(x) - Y.mean(-1, keepdim=True)) / Y.std(-1, keepdim=True)
 
     x, f_hat = pseudo_dataset(
-        out.gp, m=REFERENCE_SIZE, K=config.K, rho=config.rho, refine=config.refine, generator=generator
+        out.gp, m=REFERENCE_SIZE, K=config.K, rho=out.rho, refine=config.refine, generator=generator
     )
     weights = torch.softmax(-((f_hat - a[:, None]) ** 2) / (2 * NU**2), -1)
     under_P = (weights * truth(x)).sum(-1)

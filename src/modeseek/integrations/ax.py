@@ -111,7 +111,7 @@ class DMSNode(ExternalGenerationNode):
             points = fresh(points, history.proposed)
             return np.asarray((points if len(points) else remaining(space, history.proposed, rng))[0])
         suggestion = self._suggest(space, history, number)
-        return choose(space, suggestion, self.config.rho, history.proposed, rng)
+        return choose(space, suggestion, history.proposed, rng)
 
     def _suggest(self, space: Space, history: _History, number: int) -> Suggestion:
         def batch(rows: Array) -> torch.Tensor:

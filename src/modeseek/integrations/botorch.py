@@ -63,7 +63,7 @@ def dms_candidates(
         for chosen in range(q):
             found = seek(surrogate, config, generator, network)
             _check_found(model, found)
-            x = _choose(found, surrogate, taken, config.rho, generator)
+            x = _choose(found, surrogate, taken, generator)
             taken, network = torch.cat([taken, x]), found.network
             if chosen + 1 < q:
                 surrogate = surrogate.condition(x[None])
@@ -71,16 +71,14 @@ def dms_candidates(
     return torch.minimum(torch.maximum(candidates, bounds[0]), bounds[1])
 
 
-def _choose(
-    found: Found, surrogate: GP | PosteriorSurrogate, taken: Tensor, rho: float, generator: torch.Generator
-) -> Tensor:
+def _choose(found: Found, surrogate: GP | PosteriorSurrogate, taken: Tensor, generator: torch.Generator) -> Tensor:
     """x_next, or where that is taken (p x d), the best-labelled of the points at hand and of new ones: 1 x d."""
     if not len(taken) or bool(_distance(found.x_next, taken) > SAME_POINT):
         return found.x_next
     new = sobol(SAMPLE, taken.shape[-1], generator).to(taken)
     pool = torch.cat([found.candidates[0], found.pseudo_x[0], new])
     pool = pool[_distance(pool, taken) > SAME_POINT]
-    return pool[surrogate.label(pool[None], rho).nan_to_num(-torch.inf).argmax()][None]
+    return pool[surrogate.label(pool[None], found.rho).nan_to_num(-torch.inf).argmax()][None]
 
 
 def _distance(x: Tensor, taken: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ class DMSSampler(BaseSampler):
         else:
             suggestion = self._suggest(self._memory(study), trial.number, codec.space, history)
             now = codec.read(study, trial)
-            suggestion = _aware_of(suggestion, fresh(now.running, history.running), self.config.rho)
+            suggestion = _aware_of(suggestion, fresh(now.running, history.running))
             point = self._model_point(codec.space, suggestion, now, rng)
         while True:
             announce(study, trial, codec.internal(point))
@@ -196,11 +196,11 @@ class DMSSampler(BaseSampler):
 
     def _model_point(self, space: Space, suggestion: Suggestion, history: History, rng: np.random.Generator) -> Array:
         try:
-            return choose(space, suggestion, self.config.rho, history.proposed, rng)
+            return choose(space, suggestion, history.proposed, rng)
         except SpaceExhausted:
             grid = space.grid()
             free = fresh(grid, history.running)
-            return best_labelled(free if len(free) else grid, suggestion, self.config.rho)
+            return best_labelled(free if len(free) else grid, suggestion)
 
 
 @dataclass
@@ -211,7 +211,7 @@ class _Memory:
     state: dms.State | None = None
 
 
-def _aware_of(suggestion: Suggestion, late: Array, rho: float) -> Suggestion:
+def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
     """The suggestion, now that the points `late` (k x d) are pending too, announced while it was computed.
 
     Workers that ask at the same time climb the same optimum. Where an outcome still to come will halve what is
@@ -226,7 +226,7 @@ def _aware_of(suggestion: Suggestion, late: Array, rho: float) -> Suggestion:
         return suggestion
     aware = replace(suggestion, gp=replace(gp, objective=conditioned) if isinstance(gp, ConstrainedGP) else conditioned)
     pool = torch.cat([suggestion.candidates, suggestion.pseudo_x], -2)[0].cpu().numpy()
-    return replace(aware, x_next=torch.from_numpy(best_labelled(pool, aware, rho))[None])
+    return replace(aware, x_next=torch.from_numpy(best_labelled(pool, aware))[None])
 
 
 def _require_single_objective(study: Study) -> None:

@@ -1,0 +1,253 @@
+"""What the labels should be, without a diffusion model: the maximum of the label itself is evaluated next.
+
+    python -m benchmarks.labels --device cuda --reps 16 --out labels.json \
+        --variants "standard|rho=1" "power+floor|far=1,3" --tasks styblinski-tang-2 levy-10 beale-2
+
+A stand-in for DMS that is fast enough to try many shapes of outcomes and schedules of ρ: all variants and replications
+of a task run as one batch. The protocol is the paper's for its tasks; `TUNING` has further functions. A variant is a
+shape and a rule, `shape|rule`:
+
+    standard, floor, floor=2, power, power+floor, floor+power, ranks       the outcomes (see modeseek/outcomes.py)
+    rho=1                 μ + σ
+    cycle=1,1,1,3         ρ takes these values in turn
+    far=1,3               ρ = 1, in every 2d-th iteration 3
+    mixed=0.5,1,3         ρ alternates between two values, in every 2d-th iteration the third
+    exhausted=0.5         ρ = 1, doubled while σ at the maximum is below half the noise's
+    logei                 the logarithm of expected improvement
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from botorch.test_functions import synthetic as functions
+from torch import Tensor
+
+from modeseek import problems
+from modeseek.experiments.campaign import NOISE, initial_design, stream
+from modeseek.experiments.tables import REGRET_FLOOR
+from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
+from modeseek.pseudo import refine_inputs, sobol
+from modeseek.surrogate import GP, Hyperparameters, fit
+
+STARTS, RAW, STEPS = 64, 1000, 40
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A test function beside the paper's, with an initial design and a budget as users have them."""
+
+    name: str
+    f: functions.SyntheticTestFunction
+    noise: float
+    n_initial: int
+    budget: int
+
+    @property
+    def d(self) -> int:
+        """Number of parameters."""
+        return int(self.f.dim)
+
+    @property
+    def optimum(self) -> float:
+        """The best value."""
+        return -float(self.f.optimal_value)
+
+    def values(self, U: Tensor) -> Tensor:
+        """−f at points of the unit cube. U: ... x d -> ..."""
+        bounds: Tensor = self.f.get_buffer("bounds").to(U)
+        low, high = bounds
+        value: Tensor = -self.f.to(U)((low + (high - low) * U).clamp(low, high))
+        return value
+
+
+TUNING = {
+    function.name: function
+    for function in (
+        Function("beale-2", functions.Beale(), 0.0, 6, 24),
+        Function("three-hump-2", functions.ThreeHumpCamel(), 0.0, 5, 25),
+        Function("ackley-3", functions.Ackley(3, bounds=[(-10, 22)] * 3), 0.0, 9, 51),
+        Function("rosenbrock-4", functions.Rosenbrock(4), 0.1, 10, 60),
+        Function("levy-5", functions.Levy(5), 0.0, 10, 70),
+        Function("styblinski-tang-6", functions.StyblinskiTang(6), 0.1, 20, 80),
+        Function("powell-8", functions.Powell(8), 0.1, 16, 84),
+    )
+}
+
+
+def shaped(Y: Tensor, steps: str) -> Tensor:
+    """Outcomes (b x n) as a variant has them."""
+    y = standardize(Y, BAD_OUTLIER)
+    for step in steps.split("+"):
+        name, _, factor = step.partition("=")
+        if name == "floor":
+            median = y.median(-1, keepdim=True).values
+            y = standardize(torch.maximum(y, median + float(factor or 1) * (floor_of(y) - median)))
+        elif name == "power":
+            y = standardize(most_normal(y))
+        elif name == "ranks":
+            y = standardize(torch.special.ndtri((y.argsort(-1).argsort(-1) + 0.5) / y.shape[-1]))
+        elif name != "standard":
+            raise SystemExit(f"there is no shape {step!r}")
+    return y
+
+
+@dataclass(frozen=True)
+class Labels:
+    """μ + ρσ with a ρ for each batch element (b x 1), or LogEI over the best posterior mean where `ei` (b)."""
+
+    gp: GP
+    rho: Tensor
+    ei: Tensor
+    recordable = True
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d."""
+        return self.gp.X
+
+    @property
+    def y(self) -> Tensor:
+        """Shaped outcomes, b x n."""
+        return self.gp.y
+
+    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        return torch.where(self.ei[:, None], self._log_ei(x)[0], self.gp.label(x, self.rho))
+
+    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+        """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI: the gradient of a label, scaled."""
+        log_ei, hazard, scale = self._log_ei(x)
+        of_ei = self.ei[:, None].expand_as(log_ei)
+        value, grad = self.gp.label_and_grad(x, torch.where(of_ei, hazard, self.rho))
+        return torch.where(of_ei, log_ei, value), grad * torch.where(of_ei, scale, 1.0)[..., None]
+
+    def _log_ei(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log EI, φ/Φ and Φ/EI, each b x m."""
+        mu, sigma = self.gp.posterior(x)
+        best = self.gp.posterior(self.gp.X)[0].amax(-1, keepdim=True)
+        z = (mu - best) / sigma
+        log_cdf, log_pdf = torch.special.log_ndtr(z), -0.5 * (z.square() + LOG_2PI)
+        far = z.clamp_max(-1)
+        mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-far / math.sqrt(2))
+        log_h = torch.where(
+            z > -1,
+            (log_pdf.exp() + z * log_cdf.exp()).clamp_min(1e-300).log(),
+            log_pdf + torch.log1p((far * mills).clamp_min(1e-12 - 1)),
+        )
+        return log_h + sigma.log(), (log_pdf - log_cdf).exp().clamp_max(1e3), (log_cdf - log_h).exp() / sigma
+
+
+def maximize(labels: Labels, generator: torch.Generator) -> Tensor:
+    """The best end (b x d) of L-BFGS runs from the best of random points and from around the best observed ones."""
+    b, _, d = labels.X.shape
+    x = sobol(RAW, d, generator, (b,)).to(labels.X)
+    kept = min(8, labels.y.shape[-1])
+    best = _rows(labels.X, labels.y.topk(kept, -1).indices)
+    near = [best, *(best + s * torch.randn(best.shape, generator=generator).to(best) for s in (0.02, 0.1))]
+    starts = [_rows(x, labels.label(x).topk(STARTS - 3 * kept, -1).indices), *(z.clamp(0, 1) for z in near)]
+    ends = refine_inputs(labels, torch.cat(starts, -2), K=STEPS, rho=0.0)
+    return _rows(ends, labels.label(ends).argmax(-1, keepdim=True)).squeeze(-2)
+
+
+def _rows(x: Tensor, index: Tensor) -> Tensor:
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+
+
+def propose(gp: GP, rules: list[str], iteration: int, generator: torch.Generator) -> Tensor:
+    """The next points (b x d); the batch has as many elements for each rule."""
+    b, _, d = gp.X.shape
+    reps = b // len(rules)
+    rho, ei = gp.X.new_ones(b, 1), torch.zeros(b, dtype=torch.bool, device=gp.X.device)
+    exhausted = []
+    last = iteration % (2 * d) == 2 * d - 1
+    for i, rule in enumerate(rules):
+        rows, (name, _, text) = slice(i * reps, (i + 1) * reps), rule.partition("=")
+        values = [float(value) for value in text.split(",")] if text else []
+        if name in ("rho", "cycle"):
+            rho[rows] = values[iteration % len(values)]
+        elif name in ("far", "mixed"):
+            rho[rows] = values[-1] if last else values[iteration % (len(values) - 1)]
+        elif name == "exhausted":
+            exhausted.append((rows, values[0]))
+        elif name == "logei":
+            ei[rows] = True
+        else:
+            raise SystemExit(f"there is no rule {rule!r}")
+    x = maximize(Labels(gp, rho, ei), generator)
+    for rows, share in exhausted:
+        part = _part(gp, rows)
+        for _ in range(3):
+            done = part.posterior(x[rows].unsqueeze(-2))[1] < share * part.hyperparameters.noise.sqrt()[:, None]
+            if not bool(done.any()):
+                break
+            rho[rows] = torch.where(done, 2 * rho[rows], rho[rows])
+            x[rows] = torch.where(done, maximize(Labels(part, rho[rows], ei[rows]), generator), x[rows])
+    return x
+
+
+def _part(gp: GP, rows: slice) -> GP:
+    tensors = {name: getattr(gp, name)[rows] for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
+    return replace(gp, hyperparameters=Hyperparameters(*(t[rows] for t in gp.hyperparameters)), **tensors)
+
+
+def run(task: str, variants: list[str], reps: int, device: str) -> dict[str, dict[str, list[float]]]:
+    """Final regret and area under its logarithm, of every replication of every variant."""
+    problem = TUNING[task] if task in TUNING else problems.get(task)
+    assert problem.values is not None
+    designs = [
+        sobol(problem.n_initial, problem.d, torch.Generator().manual_seed(1000 + r))
+        if task in TUNING
+        else torch.from_numpy(initial_design(problem, r))  # type: ignore[arg-type]
+        for r in range(reps)
+    ]
+    X = torch.stack(designs).to(device).repeat(len(variants), 1, 1)
+    shapes, rules = zip(*(variant.split("|") for variant in variants), strict=True)
+
+    def noise(number: int) -> Tensor:
+        draws = [np.random.default_rng(stream(task, r, NOISE, number)).standard_normal() for r in range(reps)]
+        return problem.noise * torch.tensor(draws, device=device).repeat(len(variants))
+
+    values = problem.values(X)
+    Y = values + torch.stack([noise(i) for i in range(problem.n_initial)], -1)
+    generator, warm = torch.Generator().manual_seed(7), None
+    for iteration in range(problem.budget):
+        y = torch.cat([shaped(part, shape) for part, shape in zip(Y.split(reps), shapes, strict=True)])
+        gp = fit(X, y, warm)
+        warm = gp.hyperparameters
+        x = propose(gp, list(rules), iteration, generator)
+        value = problem.values(x)
+        X, values = torch.cat([X, x[:, None]], 1), torch.cat([values, value[:, None]], 1)
+        Y = torch.cat([Y, (value + noise(problem.n_initial + iteration))[:, None]], 1)
+    regret = (problem.optimum - values.cummax(-1).values).clamp_min(0).view(len(variants), reps, -1).cpu()
+    area = regret[..., problem.n_initial :].clamp_min(REGRET_FLOOR).log10().mean(-1)
+    return {v: {"final": regret[i, :, -1].tolist(), "area": area[i].tolist()} for i, v in enumerate(variants)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--variants", nargs="+", required=True)
+    parser.add_argument("--tasks", nargs="+", required=True)
+    parser.add_argument("--reps", type=int, default=16)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    results = json.loads(args.out.read_text()) if args.out.exists() else {}
+    for task in args.tasks:
+        began = time.perf_counter()
+        results.setdefault(task, {}).update(run(task, args.variants, args.reps, args.device))
+        args.out.write_text(json.dumps(results))
+        means = {variant: float(np.mean(results[task][variant]["final"])) for variant in args.variants}
+        print(f"{task}, {time.perf_counter() - began:.0f} s: {means}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

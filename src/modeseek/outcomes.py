@@ -1,0 +1,84 @@
+"""Outcomes as the surrogate sees them: of order one, and in the default of a shape that a Gaussian process fits.
+
+A Gaussian process expects outcomes that vary alike everywhere. Those of an optimization do not: most of their spread
+is among the bad ones, where nothing will be looked for, and the good ones are hardly apart. `shape` makes room at the
+top in two steps, each of which keeps the order:
+
+    power     Yeo and Johnson's (2000) transform, whose λ makes the outcomes most normal, as in HEBO (Cowen-Rivers et
+              al. 2022)
+    floor     what is further below the median than the best is above it counts as just that far below
+
+Y is b x n, larger is better, b any number of batch dimensions; every batch element is treated by itself.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# Good values are what a run is for: they are drawn in only where the others would drown in rounding error.
+GOOD_OUTLIER = 2e4
+BAD_OUTLIER = 60.0
+NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for what it is
+POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the bad
+GRID = 41
+
+
+def shape(Y: Tensor) -> Tensor:
+    """Outcomes with room at the top, of zero mean and unit standard deviation."""
+    y = standardize(most_normal(standardize(Y, BAD_OUTLIER)))
+    return standardize(torch.maximum(y, floor_of(y)))
+
+
+def floor_of(y: Tensor) -> Tensor:
+    """As far below the median as the best is above it: b x 1. Where more than half are the best, the worst."""
+    best, median = y.amax(-1, keepdim=True), y.median(-1, keepdim=True).values
+    return torch.where(best > median, 2 * median - best, y.amin(-1, keepdim=True))
+
+
+def most_normal(y: Tensor) -> Tensor:
+    """Standardized outcomes under the power transform of the greatest likelihood."""
+    lam = torch.linspace(*POWERS, GRID, dtype=y.dtype, device=y.device).view(-1, *[1] * y.ndim)
+    transformed = yeo_johnson(y, lam)
+    # The likelihood of normal outcomes with the best mean and variance, times the transform's Jacobian.
+    log_jacobian = (lam[..., 0] - 1) * (y.sign() * y.abs().log1p()).sum(-1)
+    likelihood = log_jacobian - 0.5 * y.shape[-1] * transformed.var(-1, correction=0).clamp_min(1e-30).log()
+    return transformed.gather(0, likelihood.argmax(0)[None, ..., None].expand(1, *y.shape))[0]
+
+
+def yeo_johnson(y: Tensor, lam: Tensor) -> Tensor:
+    """The power transform of y, broadcast against λ."""
+    return torch.where(y >= 0, _box_cox(y.clamp_min(0), lam), -_box_cox((-y).clamp_min(0), 2 - lam))
+
+
+def _box_cox(y: Tensor, lam: Tensor) -> Tensor:
+    """((1 + y)^λ − 1)/λ, which tends to log(1 + y) at λ = 0."""
+    z = y.log1p()
+    safe = torch.where(lam == 0, 1.0, lam)
+    return torch.where(lam.abs() < 1e-9, z, torch.expm1(safe * z) / safe)
+
+
+def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:
+    """Outcomes b x n, larger is better, to zero mean and unit standard deviation, at any order of magnitude.
+
+    An outcome more than `outlier` median deviations under the median says no more than "bad", and counts as the worst
+    of the rest: one diverged training run would otherwise make all others equal. Constant outcomes become zeros.
+    """
+    Y = _to_order_one(Y)
+    median = Y.median(-1, keepdim=True).values
+    deviation = (Y - median).abs()
+    usual = deviation.median(-1, keepdim=True).values
+    if bool((usual == 0).any()):  # more than half are equal: what is usual among the others
+        others = torch.where(deviation > 0, deviation, torch.nan).nanmedian(-1, keepdim=True).values
+        usual = torch.where(usual > 0, usual, others.nan_to_num(torch.inf))
+    worst = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
+    Y = _to_order_one(torch.minimum(torch.maximum(Y, worst), median + GOOD_OUTLIER * usual))
+    Y = Y - Y.mean(-1, keepdim=True)
+    std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
+    return Y / torch.where(std > 1e-14, std, 1.0)  # at order one, less than that is rounding error
+
+
+def _to_order_one(Y: Tensor) -> Tensor:
+    """Y over its largest magnitude: squares of 1e300 would overflow, those of 1e-300 vanish."""
+    largest = Y.abs().amax(-1, keepdim=True)
+    return Y / torch.where(largest > 0, largest, 1.0)

@@ -1,0 +1,113 @@
+"""Outcomes as the surrogate sees them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
+
+from modeseek.outcomes import BAD_OUTLIER, POWERS, shape, standardize, yeo_johnson
+
+SKEWED = -torch.randn(3, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).exp()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-10, 1.0, 1e10, 1e300])
+@pytest.mark.parametrize("shift", [0.0, 1.0, -7.0])
+def test_standardize_does_not_see_the_scale(scale: float, shift: float) -> None:
+    Y = torch.randn(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y = standardize((Y + shift) * scale)
+    torch.testing.assert_close(y, standardize(Y), atol=1e-8, rtol=1e-8)
+    torch.testing.assert_close(y.std(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_standardize_of_constant_and_single_outcomes_is_zero() -> None:
+    assert standardize(torch.full((2, 5), 0.1 + 0.2, dtype=torch.float64)).abs().max() < 1e-12
+    assert standardize(torch.tensor([[1e300]], dtype=torch.float64)).item() == 0
+
+
+@pytest.mark.parametrize(
+    "others", [torch.linspace(0, 1, 20), torch.tensor([0.0, 1, 2]), torch.tensor([0.0] * 6 + [0.5, 1])]
+)
+@pytest.mark.parametrize("bad", [-1e300, -1e6])
+def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others(others: Tensor, bad: float) -> None:
+    Y = others.double()[None]
+    worst = Y.amin(-1, keepdim=True)
+    y = standardize(torch.cat([Y, torch.tensor([[bad]], dtype=torch.float64)], -1), outlier=60.0)
+    torch.testing.assert_close(y, standardize(torch.cat([Y, worst], -1)))
+
+
+def test_a_converged_run_is_standardized_as_botorch_does_and_shaped_to_tell_its_best_apart() -> None:
+    from botorch.models.transforms.outcome import Standardize
+
+    start = -torch.linspace(0.5, 3, 20, dtype=torch.float64)
+    converged = -1e-4 * torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    Y = torch.cat([start, converged])[None]
+    theirs, _ = Standardize(m=1)(Y[0, :, None])
+    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
+    assert shape(Y)[0, 20:].std() > 0.1, "what is left to be told apart stays apart"
+
+
+def test_standardize_keeps_a_very_good_outcome_the_best_and_the_others_apart() -> None:
+    Y = torch.cat([torch.linspace(0, 1, 20, dtype=torch.float64), torch.tensor([1e300], dtype=torch.float64)])[None]
+    y = standardize(Y)
+    assert (y.diff() > 1e-9).all()
+
+
+def test_ordinary_data_is_standardized_as_botorch_does() -> None:
+    from botorch.models.transforms.outcome import Standardize
+
+    Y = torch.randn(1, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) * 30 - 100
+    theirs, _ = Standardize(m=1)(Y[0, :, None])
+    torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("lam", [-1.0, 0.0, 0.7, 1.0, 2.0, 2.6])
+def test_the_power_transform_is_scipys(lam: float) -> None:
+    y = standardize(SKEWED)
+    ours = yeo_johnson(y, torch.tensor(lam, dtype=torch.float64))
+    np.testing.assert_allclose(ours, stats.yeojohnson(y.numpy(), lam), rtol=1e-9, atol=1e-12)
+
+
+def test_shaped_outcomes_are_what_scipys_most_likely_power_and_the_floor_make() -> None:
+    y = standardize(SKEWED, BAD_OUTLIER)
+    for ours, row in zip(shape(SKEWED), y.numpy(), strict=True):
+        transformed = stats.yeojohnson(row, np.clip(stats.yeojohnson_normmax(row), *POWERS))
+        median, best = np.sort(transformed)[(len(row) - 1) // 2], transformed.max()  # torch takes the lower median
+        expected = np.maximum(transformed, 2 * median - best)
+        expected = (expected - expected.mean()) / expected.std(ddof=1)
+        np.testing.assert_allclose(ours, expected, atol=0.05)  # λ on a grid
+
+
+def test_half_of_skewed_outcomes_have_more_room_than_when_standardized() -> None:
+    order = SKEWED.argsort(-1)[..., 30:]
+    assert (shape(SKEWED).gather(-1, order).std(-1) > 2 * standardize(SKEWED).gather(-1, order).std(-1)).all()
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_shape_keeps_the_order_and_is_finite(values: list[float]) -> None:
+    Y = torch.tensor(values, dtype=torch.float64)
+    y = shape(Y[None])[0]
+    assert y.isfinite().all()
+    assert (y[Y.argsort()].diff() >= -1e-9).all()
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0] * 5, [0.0, 0.5, 1, 1, 1, 1, 1], [-1e300, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 1e300]]
+)
+def test_shape_of_ties_and_outliers(values: list[float]) -> None:
+    Y = torch.tensor([values], dtype=torch.float64)
+    y = shape(Y)[0]
+    assert y.isfinite().all()
+    assert y[-1] == y.max()
+    distinct = len({v for v in values if v > -1e300})
+    assert len(torch.unique(y.round(decimals=9))) >= min(distinct, 3)
+
+
+def test_shape_treats_batch_elements_by_themselves() -> None:
+    both = torch.stack([SKEWED, SKEWED.neg()])
+    torch.testing.assert_close(shape(both)[0], shape(SKEWED))
+    torch.testing.assert_close(shape(both)[1, 2], shape(SKEWED[2].neg()))
