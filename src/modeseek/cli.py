@@ -152,14 +152,23 @@ def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         description="Run the replications of methods on tasks that are not stored yet. Ctrl-C or a crash loses at most "
         "those that were running; the same command goes on.",
     )
-    run.add_argument("--task", required=True, type=_names, help="one or several, as in levy-10,ackley-8; or all")
+    run.add_argument(
+        "--task",
+        required=True,
+        type=_names,
+        help="one or several, as in levy-10,ackley-8; or all, the paper's; or validation, those that no setting was "
+        "chosen on",
+    )
     run.add_argument(
         "--method",
         required=True,
         type=_names,
-        help="one or several, as in dms,ei,dms-paper[rho=2;K=0]; or all, or ablations",
+        help="one or several, as in dms,ei,dms-paper[rho=2;K=0]; or all; or ablations, variants of the paper's preset; "
+        "or ingredients, the default without each of its ingredients",
     )
-    run.add_argument("--reps", type=int, help="replications (default: the paper's number, 30 to d = 10, then 10)")
+    run.add_argument(
+        "--reps", type=int, help="replications (default: the paper's number, 30 to d = 10, then 10; 10 for validation)"
+    )
     run.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
     run.add_argument("--engine", choices=("local", "ray", "batch"), default="local", help="(default: local processes)")
     run.add_argument("--workers", type=int, default=1, help="processes, for local and ray (default: 1)")
@@ -243,12 +252,12 @@ def _optimize(options: argparse.Namespace) -> None:
 
 def _bench_run(options: argparse.Namespace) -> None:
     from modeseek import baselines, problems
-    from modeseek.experiments import ablations
+    from modeseek.experiments import ablations, ingredients
     from modeseek.experiments.campaign import run_campaign
     from modeseek.experiments.records import Store
 
-    tasks = problems.names() if options.task == ["all"] else options.task
-    methods = baselines.names() if options.method == ["all"] else options.method
+    tasks = _expand(options.task, {"all": problems.names(), "validation": problems.validation_names()})
+    methods = _expand(options.method, {"all": baselines.names(), "ingredients": ingredients.methods()})
     campaigns = (
         [([task], ablations.methods(task)) for task in tasks] if methods == ["ablations"] else [(tasks, methods)]
     )
@@ -269,6 +278,11 @@ def _bench_run(options: argparse.Namespace) -> None:
     for record in failed:
         reason = (record.error or "").strip().splitlines()[-1]
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
+
+
+def _expand(names: list[str], lists: dict[str, list[str]]) -> list[str]:
+    """The names with those of lists in their place, each once."""
+    return list(dict.fromkeys(name for given in names for name in lists.get(given, [given])))
 
 
 def _bench_distribution(options: argparse.Namespace) -> None:

@@ -58,12 +58,12 @@ def test_the_command_line_knows_the_list_of_each_task(monkeypatch: pytest.Monkey
 
 
 def test_variants_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
-    compared, ablated = ablations.split(runs)
+    compared, ablated, _ = ablations.split(runs)
     assert list(compared["styblinski-tang-2"]) == ["dms[w=0]", "dms-paper", "ei"]
     assert list(compared["levy-10"]) == ["dms-paper"]
     assert list(ablated["styblinski-tang-2"]) == ["dms-paper", "dms-paper[rho=0]", "dms-paper[rho=3]"]
     del runs["levy-10"]["dms-paper[K=0]"], runs["levy-10"]["dms-paper[m=500]"]
-    assert list(ablations.split(runs)[1]) == ["styblinski-tang-2"], "a preset alone is no ablation"
+    assert list(ablations.split(runs).ablated) == ["styblinski-tang-2"], "a preset alone is no ablation"
 
 
 def test_curves_are_by_value_with_the_preset_among_them(runs: Gathered) -> None:
@@ -74,7 +74,7 @@ def test_curves_are_by_value_with_the_preset_among_them(runs: Gathered) -> None:
 
 
 def test_the_table_has_final_regret_and_the_test_against_the_preset(runs: Gathered) -> None:
-    table = ablations.table(ablations.split(runs)[1])
+    table = ablations.table(ablations.split(runs).ablated)
     lines = {(line[0], line[1]): line[2:] for line in table.cells}
     assert lines["ρ, weight of σ", "1"][0].endswith("(paper)")
     assert re.fullmatch(r"\*\*0\.0\d+ ± 0\.0\d+\*\* \*", lines["ρ, weight of σ", "3"][0])
@@ -94,7 +94,7 @@ def test_the_figure_has_a_panel_only_where_there_is_an_ablation(runs: Gathered, 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "_save", remember)
-        png, pdf = figures.draw_ablations(ablations.split(runs)[1], tmp_path / "ablations")
+        png, pdf = figures.draw_ablations(ablations.split(runs).ablated, tmp_path / "ablations")
     titles = [axes.get_title() for axes in drawn]
     assert [title.split("\n")[0] for title in titles] == ["styblinski-tang-2", "levy-10", "levy-10"]
     labels = [text.get_text() for text in drawn[0].get_legend().get_texts()]

@@ -141,9 +141,40 @@ def test_unknown_names_get_the_known_ones(
     assert near in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "tasks"),
+    [
+        ("all", problems.names()),
+        ("validation", problems.validation_names()),
+        ("levy-10,all", ["levy-10", *(name for name in problems.names() if name != "levy-10")]),
+    ],
+)
+def test_a_set_of_tasks_has_a_name(
+    given: str, tasks: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def remember(tasks: list[str], *_: object, **__: object) -> list[Record]:
+        asked.extend(tasks)
+        return []
+
+    monkeypatch.setattr(campaign, "run_campaign", remember)
+    assert main(["bench", "run", "--task", given, "--method", "sobol", "--out", str(tmp_path)]) == 0
+    assert asked == tasks
+
+
+def test_a_task_for_validation_runs_as_the_papers_do(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    run_campaign(["gramacy-lee-1"], ["sobol"], store, reps=2, workers=2, progress=False)
+    for record in store:
+        assert record.status == "complete", record.error
+        assert len(record.values) == 30
+        assert record.observed == record.values, "no noise"
+
+
 def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
     bo = ["pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"]
-    assert set(baselines.names()) == {"sobol", *bo, "tpe", "gpsampler", "cmaes", "dms-paper", "dms"}
+    assert set(baselines.names()) == {"sobol", *bo, "tpe", "gpsampler", "cmaes", "dms-paper", "dms", "dms-fast"}
 
 
 def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path) -> None:

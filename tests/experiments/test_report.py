@@ -15,10 +15,12 @@ from scipy import stats
 from modeseek import problems
 from modeseek.cli import main
 from modeseek.errors import ConfigError
+from modeseek.experiments import figures
 from modeseek.experiments.records import Record, Store
-from modeseek.experiments.tables import gather, p_value, summary_rows, summary_table
+from modeseek.experiments.tables import Gathered, gather, p_value, summary_rows, summary_table
 
 TASKS = ("styblinski-tang-2", "levy-10")
+VALIDATION = ("final simple regret", "area under log regret", "regret over evaluations")  # its sections
 MakeRecord = Callable[[str, str, int, float], Record]
 
 
@@ -112,6 +114,41 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
     assert re.findall(r'<img [^>]*src="(.{21})', text) == ["data:image/png;base64"]
     assert "<td class=words>levy-10</td>" in text
     assert "nan" not in text
+
+
+def test_validation_tasks_are_apart_from_the_papers(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+    for task in ("rotated-levy-8", "branin-2"):
+        for method, level in (("dms", 0.1), ("ei", 0.01)):
+            for replication in range(8):
+                Store(folder).append(make_record(task, method, replication, level))
+    assert list(gather(Store(folder))) == [*TASKS, "branin-2", "rotated-levy-8"], "in the order of the sets"
+    drawn: dict[str, list[str]] = {}
+    original = figures.draw_regret
+
+    def remember(runs: Gathered, path: Path) -> list[Path]:
+        drawn[path.name] = list(runs)
+        return original(runs, path)
+
+    out = tmp_path / "report"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "draw_regret", remember)
+        assert main(["report", str(folder), "--out", str(out)]) == 0
+    assert drawn == {"figure1": list(TASKS), "validation-curves": ["branin-2", "rotated-levy-8"]}
+    for name, tasks in (("summary", list(TASKS)), ("validation", ["branin-2", "rotated-levy-8"])):
+        for file in (name, "area" if name == "summary" else "validation-area"):
+            lines = (out / f"{file}.md").read_text().splitlines()[4:]
+            assert [line.split(" | ")[0].strip("| ") for line in lines] == [*tasks, "mean rank"]
+        rows = csv.DictReader((out / f"{name}.csv").read_text().splitlines())
+        assert list(dict.fromkeys(row["task"] for row in rows)) == tasks
+    titles = re.findall(r"^## (.+)", (out / "report.md").read_text(), flags=re.MULTILINE)
+    assert titles[-3:] == [f"Validation tasks: {what}" for what in VALIDATION]
+
+
+def test_validation_tasks_alone_make_a_report(make_record: MakeRecord, tmp_path: Path) -> None:
+    Store(tmp_path).append(make_record("branin-2", "dms", 0, 0.1))
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    assert not (tmp_path / "out" / "summary.md").exists()
+    assert (tmp_path / "out" / "validation-curves.png").exists()
 
 
 def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from modeseek import problems
+from modeseek.experiments import ingredients
 from modeseek.experiments.tables import LEVEL, Gathered, Row, Runs, Table, mean_and_error, p_value, plus_minus
 
 TASKS = ("styblinski-tang-2", "levy-10")
@@ -46,16 +47,35 @@ def methods(task: str) -> list[str]:
     return list(dict.fromkeys([PRESET, *(_method(task, s, value) for s in SETTINGS for value in _values(task, s))]))
 
 
-def split(runs: Gathered) -> tuple[Gathered, Gathered]:
-    """The runs that a comparison of methods is about, and those of ablations; the preset is in both."""
-    variants = {task: set(methods(task)) - {PRESET} for task in runs}
-    compared = {task: {n: r for n, r in of.items() if n not in variants[task]} for task, of in runs.items()}
-    ablated = {
-        task: {n: r for n, r in of.items() if n == PRESET or n in variants[task]}
+class Split(NamedTuple):
+    """Runs by what they are for; the preset's and the default's are both compared and beside their variants."""
+
+    compared: Gathered
+    ablated: Gathered  # tasks with variants of the preset
+    removed: Gathered  # tasks with variants of the default
+
+
+def split(runs: Gathered) -> Split:
+    """The runs that a comparison of methods is about, those of ablations, and those of missing ingredients."""
+    ablated = {task: set(methods(task)) - {PRESET} for task in runs}
+    removed = {task: set(ingredients.WITHOUT) for task in runs}
+    compared = {
+        task: {n: r for n, r in of.items() if n not in ablated[task] | removed[task]} for task, of in runs.items()
+    }
+    return Split(
+        {task: of for task, of in compared.items() if of},
+        _beside(runs, PRESET, ablated),
+        _beside(runs, ingredients.DEFAULT, removed),
+    )
+
+
+def _beside(runs: Gathered, base: str, variants: dict[str, set[str]]) -> Gathered:
+    """The base and its variants, of the tasks that have variants."""
+    return {
+        task: {n: r for n, r in of.items() if n == base or n in variants[task]}
         for task, of in runs.items()
         if not variants[task].isdisjoint(of)
     }
-    return {task: of for task, of in compared.items() if of}, ablated
 
 
 def curves(runs: Gathered, task: str, setting: str) -> list[Curve]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from modeseek import problems
 from modeseek.errors import ModeseekError
-from modeseek.experiments import ablations, cost, distribution, figures, page, seconds
+from modeseek.experiments import ablations, cost, distribution, figures, ingredients, page, seconds
 from modeseek.experiments.measurements import read
 from modeseek.experiments.records import Store
 from modeseek.experiments.tables import Gathered, Table, gather, summary_table
@@ -73,8 +73,8 @@ def _write(section: Section, out: Path) -> tuple[list[Path], str]:
 
 
 def _sections(results: Path) -> list[Section]:
-    compared, ablated = ablations.split(gather(Store(results)))
-    sections = _of_methods(compared) if compared else []
+    compared, ablated, removed = ablations.split(gather(Store(results)))
+    sections = _of_methods(compared)
     if ablated:
         sections.append(
             Section(
@@ -87,44 +87,76 @@ def _sections(results: Path) -> list[Section]:
                 partial(figures.draw_ablations, ablated),
             )
         )
+    if removed:
+        sections.append(
+            Section(
+                "ingredients",
+                "Each ingredient of the default",
+                "The default with one ingredient removed: final regret, mean ± standard error. * differs from the "
+                "default (Wilcoxon signed-rank, 5 %). Mean ratio: of final regret to the default's, the geometric mean "
+                "over the tasks of a line; over 1 where the ingredient helps.",
+                ingredients.table(removed),
+            )
+        )
     return sections + _of_measurements(results)
 
 
 def _of_methods(runs: Gathered) -> list[Section]:
-    sections = [
+    """The paper's tasks, then those for validation, which are never mixed with them."""
+    of_validation = {task: runs[task] for task in problems.validation_names() if task in runs}
+    of_paper = {task: methods for task, methods in runs.items() if task not in of_validation}
+    synthetic, real = (
+        {task: methods for task, methods in of_paper.items() if (problems.get(task).values is None) == is_real}
+        for is_real in (False, True)
+    )
+    return [
+        *_tables(of_paper, ("summary", "Final simple regret"), ("area", "Area under log regret")),
+        *_curves(synthetic, "figure1", "Synthetic tasks: regret over evaluations"),
+        *_curves(real, "figure2", "Real tasks: regret over evaluations"),
+        *_tables(
+            of_validation,
+            ("validation", "Validation tasks: final simple regret"),
+            ("validation-area", "Validation tasks: area under log regret"),
+            "Tasks that no setting was chosen on. ",
+        ),
+        *_curves(of_validation, "validation-curves", "Validation tasks: regret over evaluations"),
+    ]
+
+
+def _tables(runs: Gathered, final: tuple[str, str], area: tuple[str, str], about: str = "") -> list[Section]:
+    """Two sections, each with its name and title; none where there are no runs."""
+    if not runs:
+        return []
+    return [
         Section(
-            "summary",
-            "Final simple regret",
-            "Mean ± standard error, rank on the task in brackets, the best in bold. * differs from dms (Wilcoxon "
-            "signed-rank, 5 %). n where a method has fewer replications than others on the task. Mean ranks are among "
-            "the methods that ran on every task.",
+            *final,
+            f"{about}Mean ± standard error, rank on the task in brackets, the best in bold. * differs from dms "
+            "(Wilcoxon signed-rank, 5 %). n where a method has fewer replications than others on the task. Mean ranks "
+            "are among the methods that ran on every task.",
             summary_table(runs, "final"),
         ),
         Section(
-            "area",
-            "Area under log regret",
+            *area,
             "Mean of log10 simple regret over all evaluations after the initial design, lower is better; otherwise as "
             "above.",
             replace(summary_table(runs, "area"), rows=()),
         ),
     ]
-    for name, title, is_real in (
-        ("figure1", "Synthetic tasks: regret over evaluations", False),
-        ("figure2", "Real tasks: regret over evaluations", True),
-    ):
-        chosen = {task: methods for task, methods in runs.items() if (problems.get(task).values is None) == is_real}
-        if chosen:
-            sections.append(
-                Section(
-                    name,
-                    title,
-                    "Mean simple regret and one standard error; replications in brackets. Click a name to hide it, "
-                    "double-click to see it alone.",
-                    draw=partial(figures.draw_regret, chosen),
-                    interactive=partial(page.regret_plots, chosen),
-                )
-            )
-    return sections
+
+
+def _curves(runs: Gathered, name: str, title: str) -> list[Section]:
+    if not runs:
+        return []
+    return [
+        Section(
+            name,
+            title,
+            "Mean simple regret and one standard error; replications in brackets. Click a name to hide it, "
+            "double-click to see it alone.",
+            draw=partial(figures.draw_regret, runs),
+            interactive=partial(page.regret_plots, runs),
+        )
+    ]
 
 
 def _of_measurements(results: Path) -> list[Section]:

@@ -92,15 +92,18 @@ def gather(records: Iterable[Record]) -> Gathered:
             regret=np.maximum(problems.get(task).optimum - np.maximum.accumulate(values, axis=1), 0.0),
             n_initial=same[0].n_initial,
         )
-    order = problems.names()
-    return {
-        task: {method: runs[task][method] for method in in_order(runs[task])} for task in sorted(runs, key=order.index)
-    }
+    return {task: {method: runs[task][method] for method in in_order(runs[task])} for task in tasks_in_order(runs)}
+
+
+def tasks_in_order(tasks: Iterable[str]) -> list[str]:
+    """The paper's tasks, as it has them, then those for validation."""
+    order = [*problems.names(), *problems.validation_names()]
+    return sorted(tasks, key=order.index)
 
 
 def in_order(methods: Collection[str]) -> list[str]:
     """DMS first, then the others as `baselines.names()` has them; a variant stands after what it varies."""
-    order = ["dms", "dms-paper", *baselines.names()]
+    order = list(dict.fromkeys(["dms", "dms-fast", "dms-paper", *baselines.names()]))
     return sorted(methods, key=lambda method: (order.index(method.partition("[")[0]), method))
 
 

@@ -1,4 +1,7 @@
-"""The paper's 12 synthetic and 4 real tasks by name: `get("levy-10")`. To be maximized, each with its facts."""
+"""The paper's 12 synthetic and 4 real tasks by name, `get("levy-10")`, and a set for validation.
+
+All are to be maximized, each with its facts.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,36 @@ from difflib import get_close_matches
 from typing import Any
 
 from modeseek.errors import ConfigError
-from modeseek.problems import protein, real, synthetic
+from modeseek.problems import protein, real, synthetic, validation
 from modeseek.problems.problem import Problem
 
-__all__ = ["Problem", "get", "names"]
+__all__ = ["Problem", "get", "names", "validation_names"]
 
-_PROBLEMS = {problem.name: problem for problem in (*synthetic.PROBLEMS, *real.PROBLEMS, protein.PROBLEM)}
+_PAPER = {problem.name: problem for problem in (*synthetic.PROBLEMS, *real.PROBLEMS, protein.PROBLEM)}
+_VALIDATION = {problem.name: problem for problem in validation.PROBLEMS}
+_PROBLEMS = _PAPER | _VALIDATION
 
 
 def names() -> list[str]:
-    """The names of all problems, in the paper's order."""
-    return list(_PROBLEMS)
+    """The names of the paper's problems, in its order."""
+    return list(_PAPER)
+
+
+def validation_names() -> list[str]:
+    """The names of the problems that no setting was chosen on."""
+    return list(_VALIDATION)
 
 
 def get(name: str) -> Problem:
-    """The problem of this name; ConfigError with the nearest and all known names when there is none."""
+    """The problem of this name, of either set; ConfigError with the nearest and the known names when there is none."""
     given: Any = name  # checked, whatever the annotation says
     if not isinstance(given, str) or given not in _PROBLEMS:
         near = _nearest(str(given))
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
-        raise ConfigError(f"there is no problem {given!r}; {hint}known are {', '.join(_PROBLEMS)}")
+        raise ConfigError(
+            f"there is no problem {given!r}; {hint}known are {', '.join(_PAPER)}, and those for validation, "
+            "which docs/problems.md lists"
+        )
     return _PROBLEMS[given]
 
 

@@ -16,7 +16,7 @@ from modeseek.space import Params, Space
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One task of the paper's Section 5: larger values are better.
+    """One task, of the paper's Section 5 or for validation: larger values are better.
 
     Args:
         name, title: for commands and files, and for figures.
@@ -74,7 +74,7 @@ class Problem:
         return max(self.optimum - self.value(params), 0.0)
 
     def config(self) -> DMSConfig:
-        """The paper's settings for this task (its Table 2)."""
+        """The paper's settings for this task (its Table 2), or for its dimension."""
         config = DMSConfig.paper(self.d)
         return config if self.K is None else replace(config, K=self.K)
 

@@ -7,7 +7,7 @@ Two formulas are printed in the paper with slips, and are the standard ones here
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,34 +34,51 @@ NOISE = 0.1
 
 
 @dataclass(frozen=True)
-class Negated:
-    """−f of a BoTorch test function f on the box [low, high]^d; pickles as these four fields."""
+class Maximized:
+    """A BoTorch test function with the sign that makes larger values better; pickles as its two fields."""
 
     kind: type[SyntheticTestFunction]
     d: int
-    low: float
-    high: float
 
-    def __call__(self, x: Array) -> float:
-        """At one point of the box. x: d."""
-        return float(self._at(torch.from_numpy(x)))
-
-    def values(self, U: Tensor) -> Tensor:
-        """At points of the unit cube, in float64 on their device. U: ... x d -> ..."""
-        # Rounding may leave the box by one bit, which BoTorch refuses.
-        return self._at((self.low + (self.high - self.low) * U.double()).clamp(self.low, self.high))
-
-    def _at(self, X: Tensor) -> Tensor:
+    def __call__(self, X: Tensor) -> Tensor:
+        """At any points, in their dtype on their device. X: ... x d -> ..."""
         value: Tensor = _function(self, X.device)(X)
         return value
 
 
 @lru_cache(maxsize=64)
-def _function(negated: Negated, device: torch.device) -> SyntheticTestFunction:
-    settings: dict[str, Any] = {"negate": True, "bounds": [(negated.low, negated.high)] * negated.d}
-    if negated.kind is not Shekel:  # whose dimension is fixed
-        settings["dim"] = negated.d
-    return negated.kind(**settings).double().to(device)
+def _function(maximized: Maximized, device: torch.device) -> SyntheticTestFunction:
+    kind, d = maximized.kind, maximized.d
+    # The box is the problem's, and a rotated function is evaluated outside of it.
+    settings: dict[str, Any] = {"bounds": [(-math.inf, math.inf)] * d}
+    if not hasattr(kind, "dim"):  # some functions have a fixed dimension
+        settings["dim"] = d
+    function = kind(**settings).double().to(device)
+    function.negate = function.is_minimization_problem
+    return function
+
+
+@dataclass(frozen=True)
+class OnBox:
+    """A function of points on a box: at one point of the box, and at many of the unit cube.
+
+    Args:
+        function: ... x d -> ..., on any device; it must pickle.
+        low, high: the box's edges, d.
+    """
+
+    function: Callable[[Tensor], Tensor]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __call__(self, x: Array) -> float:
+        """At one point of the box. x: d."""
+        return float(self.function(torch.from_numpy(x)))
+
+    def values(self, U: Tensor) -> Tensor:
+        """At points of the unit cube, in float64 on their device. U: ... x d -> ..."""
+        low, high = (torch.tensor(edge, dtype=torch.float64, device=U.device) for edge in (self.low, self.high))
+        return self.function(low + (high - low) * U.double())
 
 
 def _problem(
@@ -72,11 +89,12 @@ def _problem(
     optimum: float = 0.0,
 ) -> Problem:
     d = len(optimizer)
-    f = Negated(kind, d, *box)
+    low, high = box
+    f = OnBox(Maximized(kind, d), (low,) * d, (high,) * d)
     return Problem(
         name=f"{function.lower()}-{d}",
         title=f"{function}-{d}",
-        space=Space.box([f.low] * d, [f.high] * d),
+        space=Space.box(f.low, f.high),
         f=f,
         values=f.values,
         noise=NOISE,

@@ -1,0 +1,81 @@
+"""What each ingredient of our default is worth: the default with one of them removed, beside the default itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from modeseek.experiments.tables import (
+    LEVEL,
+    REFERENCE,
+    REGRET_FLOOR,
+    Gathered,
+    Row,
+    Runs,
+    Table,
+    mean_and_error,
+    p_value,
+    plus_minus,
+)
+
+DEFAULT = REFERENCE
+WITHOUT = {  # the paper's setting instead of the default's, and the ingredient that is missing then
+    f"{DEFAULT}[warp=false]": "warped outcomes",
+    f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
+    f"{DEFAULT}[polish=false]": "polished mode",
+    f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
+    f"{DEFAULT}[w=2]": "weaker guidance",
+    f"{DEFAULT}[epochs=100;steps=50]": "short training",
+}
+
+
+def methods() -> list[str]:
+    """The names of all methods that are compared, the default first."""
+    return [DEFAULT, *WITHOUT]
+
+
+def table(runs: Gathered) -> Table:
+    """Final regret: a line a missing ingredient, a column a task, * where it differs from the default.
+
+    The last column has the geometric mean, over the tasks that both ran on, of final regret over the default's.
+    """
+    rows: list[Row] = []
+    cells = []
+    for method in methods():
+        present = {task: of[method] for task, of in runs.items() if method in of}
+        if not present:
+            continue
+        of_method = {task: _row(r, runs[task].get(DEFAULT)) for task, r in present.items()}
+        rows += of_method.values()
+        logs = [x for row in of_method.values() if not math.isnan(x := float(row["log10 ratio"]))]
+        texts = [_cell(of_method[task]) if task in present else "" for task in runs]
+        cells.append([_title(method), method, *texts, f"×{10 ** np.mean(logs):.2f}" if logs else ""])
+    return Table(["without", "method", *runs, "mean ratio"], cells, rows)
+
+
+def _title(method: str) -> str:
+    return WITHOUT.get(method, "(the default)")
+
+
+def _row(runs: Runs, default: Runs | None) -> Row:
+    mean, error = mean_and_error(runs.final)
+    return {
+        "task": runs.task,
+        "without": _title(runs.method),
+        "method": runs.method,
+        "replications": len(runs.replications),
+        "final": mean,
+        "final error": error,
+        "log10 ratio": math.nan if default is None else _log_ratio(mean, float(default.final.mean())),
+        f"p against {DEFAULT}": math.nan if default is None else p_value(runs, default),
+    }
+
+
+def _log_ratio(regret: float, of_default: float) -> float:
+    return math.log10(max(regret, REGRET_FLOOR) / max(of_default, REGRET_FLOOR))
+
+
+def _cell(row: Row) -> str:
+    text = plus_minus(float(row["final"]), float(row["final error"]))
+    return text + (" *" if float(row[f"p against {DEFAULT}"]) < LEVEL else "")

@@ -1,0 +1,125 @@
+"""The default without each of its ingredients: which methods those are, and what the table says they are worth."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modeseek.cli import main
+from modeseek.dms import DMSConfig
+from modeseek.experiments import ablations, campaign, ingredients
+from modeseek.experiments.campaign import Work
+from modeseek.experiments.records import Record, Store
+from modeseek.experiments.tables import Gathered, Runs, gather
+
+TASKS = ("levy-10", "hartmann-6")
+
+
+@pytest.fixture
+def runs(tmp_path: Path, make_record: Callable[[str, str, int, float], Record]) -> Gathered:
+    store = Store(tmp_path)
+    for task, method, level in (
+        ("levy-10", "dms", 0.1),
+        ("levy-10", "dms[warp=false]", 1.0),
+        ("levy-10", "dms[w=2]", 0.01),
+        ("levy-10", "dms[K=0]", 0.01),
+        ("levy-10", "dms-paper", 0.3),
+        ("levy-10", "ei", 0.1),
+        ("hartmann-6", "dms", 0.1),
+        ("hartmann-6", "dms[warp=false]", 0.2),
+        ("ackley-8", "dms", 0.2),
+    ):
+        for replication in range(8):
+            store.append(make_record(task, method, replication, level))
+    return gather(Store(tmp_path))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_each_method_has_the_papers_setting_where_the_default_has_its_own(task: str) -> None:
+    default, paper = DMSConfig(), DMSConfig.paper(10)
+    changed = []
+    for method in ingredients.WITHOUT:
+        config = Work(task, method, 0).config
+        assert config is not None
+        names = {f.name for f in dataclasses.fields(config) if getattr(config, f.name) != getattr(default, f.name)}
+        assert names > {"name"}
+        changed += sorted(names - {"name"})
+        assert all(getattr(config, name) == getattr(paper, name) for name in names - {"name"})
+    assert len(changed) == len(set(changed)), "no ingredient is removed twice"
+    differs = {f.name for f in dataclasses.fields(paper) if getattr(paper, f.name) != getattr(default, f.name)}
+    assert set(changed) == differs - {"name", "m", "K", "S"}, "and none is forgotten"
+
+
+def test_the_command_line_knows_them_on_any_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[tuple[Sequence[str], Sequence[str]]] = []
+
+    def remember(tasks: Sequence[str], methods: Sequence[str], *_: Any, **__: Any) -> list[Any]:
+        asked.append((tasks, methods))
+        return []
+
+    monkeypatch.setattr(campaign, "run_campaign", remember)
+    main(["bench", "run", "--task", ",".join(TASKS), "--method", "ingredients,dms", "--out", str(tmp_path)])
+    assert asked == [(list(TASKS), ["dms", *ingredients.WITHOUT])]
+
+
+def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
+    compared, ablated, removed = ablations.split(runs)
+    assert list(compared["levy-10"]) == ["dms", "dms[K=0]", "dms-paper", "ei"]
+    assert list(compared["hartmann-6"]) == ["dms"]
+    assert ablated == {}
+    assert {task: list(of) for task, of in removed.items()} == {
+        "levy-10": ["dms", "dms[w=2]", "dms[warp=false]"],
+        "hartmann-6": ["dms", "dms[warp=false]"],
+    }
+
+
+def ratio(of: dict[str, Runs], method: str) -> float:
+    return float(of[method].final.mean() / of["dms"].final.mean())
+
+
+def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(runs: Gathered) -> None:
+    table = ingredients.table(ablations.split(runs).removed)
+    assert table.header == ["without", "method", "levy-10", "hartmann-6", "mean ratio"]
+    lines = {line[1]: line for line in table.cells}
+    assert list(lines) == ["dms", "dms[warp=false]", "dms[w=2]"], "what was not run has no line"
+    assert lines["dms"][0] == "(the default)"
+    assert lines["dms"][-1] == "×1.00"
+    both = np.sqrt(ratio(runs["levy-10"], "dms[warp=false]") * ratio(runs["hartmann-6"], "dms[warp=false]"))
+    assert lines["dms[warp=false]"][-1] == f"×{both:.2f}"
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+ \*", lines["dms[warp=false]"][2])
+    assert lines["dms[w=2]"][-1] == f"×{ratio(runs['levy-10'], 'dms[w=2]'):.2f}"
+    assert lines["dms[w=2]"][3] == "", "not run on this task"
+    assert "*" not in "".join(lines["dms"])
+    final = {(row["task"], row["method"]): row["final"] for row in table.rows}
+    assert final["hartmann-6", "dms"] == pytest.approx(runs["hartmann-6"]["dms"].final.mean())
+
+
+def test_without_the_default_there_is_nothing_to_compare_with(runs: Gathered) -> None:
+    del runs["levy-10"]["dms"]
+    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    assert lines["dms[w=2]"][-1] == ""
+    assert "*" not in lines["dms[w=2]"][2]
+    assert lines["dms[warp=false]"][-1] == f"×{ratio(runs['hartmann-6'], 'dms[warp=false]'):.2f}"
+
+
+def test_regret_of_zero_has_a_ratio(runs: Gathered) -> None:
+    for method in ("dms", "dms[w=2]"):
+        r = runs["levy-10"][method]
+        runs["levy-10"][method] = dataclasses.replace(r, regret=np.zeros_like(r.regret))
+    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    assert lines["dms[w=2]"][-1] == "×1.00"
+
+
+def test_the_report_has_them_in_a_table_of_their_own(runs: Gathered, tmp_path: Path) -> None:
+    assert runs
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
+    assert "| warped outcomes | dms[warp=false] |" in (tmp_path / "report" / "ingredients.md").read_text()
+    for name in ("summary", "validation"):
+        assert "warp=false" not in (tmp_path / "report" / f"{name}.md").read_text()
+    assert '<h2 id="ingredients">Each ingredient of the default</h2>' in (tmp_path / "report/report.html").read_text()
