@@ -13,7 +13,7 @@ from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments import batch
 from modeseek.experiments.batch import bytes_of_replication, run_batches
-from modeseek.experiments.campaign import Work, observe, observe_all, run_campaign
+from modeseek.experiments.campaign import Work, initial_design, observe, observe_all, run_campaign
 from modeseek.experiments.records import Store, TornRecord
 
 TASK = "styblinski-tang-2"
@@ -58,6 +58,39 @@ def test_a_stopped_batch_goes_on_as_if_never_stopped(
     assert [(r.observed, r.values) for r in resumed] == [(r.observed, r.values) for r in whole]
     assert len(resumed[0].iterations) == problems.get(TASK).budget
     assert not file.exists()
+
+
+def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = ["branin-2", "six-hump-camel-2"]
+    sizes = []
+    monkeypatch.setattr(batch, "suggest", lambda X, *rest, **named: sizes.append(len(X)) or suggest(X, *rest, **named))
+    records = run_campaign([*tasks, TASK], ["dms"], Store(tmp_path), reps=2, engine="batch", progress=False)
+    assert [(r.task, r.replication) for r in records] == [(task, r) for task in [*tasks, TASK] for r in (0, 1)]
+    assert sizes == [4] * problems.get(tasks[0]).budget + [2] * problems.get(TASK).budget
+    for record in records:
+        problem = problems.get(record.task)
+        design = initial_design(problem, record.replication)
+        expected = [observe(problem, u, record.replication, i) for i, u in enumerate(design)]
+        seen = zip(record.observed, record.values, strict=True)
+        np.testing.assert_allclose(list(seen)[: problem.n_initial], expected, rtol=1e-6)
+        assert len(record.values) == problem.n_initial + problem.budget
+        assert max(record.values) <= problem.optimum + 1e-9
+        assert record.batch == (2 if record.task == TASK else 4)
+
+
+def test_a_batch_of_several_tasks_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(2)]
+    whole = list(run_batches(both, tmp_path / "whole"))
+    with monkeypatch.context() as stopped:
+        stop_at(20, KeyboardInterrupt(), stopped)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(both, tmp_path / "stopped"))
+    alone = list(run_batches(both[:2], tmp_path / "stopped"))  # has a file of its own
+    resumed = list(run_batches(both, tmp_path / "stopped"))
+    assert [r.values for r in resumed] == [r.values for r in whole]
+    assert [r.values[:7] for r in alone] == [r.values[:7] for r in whole[:2]]
 
 
 def test_a_batch_of_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """All replications of a task as one batch on one device: DMS alone, which is batch-first throughout.
 
-A batch in progress is kept in a file beside its records, `results/<task>/<method>.<first>-<last>.batch`, so that a run
-that was stopped or killed goes on where it was; the file is removed once the records are written.
+Tasks with as many parameters, initial points and evaluations share a batch. A batch in progress is kept in a file
+beside the records of its first task, `results/<task>/<method>.<first>-<last>.batch`, so that a run that was stopped or
+killed goes on where it was; the file is removed once the records are written.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay u
 
 
 def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> Iterator[Record]:
-    """Run replications of one task and method side by side, as many at a time as fit onto their device.
+    """Run replications of one method side by side, as many at a time as fit onto their device.
 
     A batch that runs out of memory all the same is split in two. If a batch raises, each of its replications gets a
     failed record. DeviceError when not even one replication fits.
@@ -46,7 +47,7 @@ def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> 
     for start in range(0, len(group), most):
         part = group[start : start + most]
         try:
-            file = folder / part[0].task / f"{part[0].method}.{part[0].replication}-{part[-1].replication}.batch"
+            file = _file(part, folder)
             yield from _run_batch(part, file, progress)
             file.unlink(missing_ok=True)  # only now are the records on the disk
         except torch.cuda.OutOfMemoryError as error:
@@ -59,6 +60,12 @@ def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> 
             middle = len(part) // 2
             yield from run_batches(part[:middle], folder, progress)
             yield from run_batches(part[middle:], folder, progress)
+
+
+def _file(group: Sequence[Work], folder: Path) -> Path:
+    first, last = group[0], group[-1]
+    until = f"{last.replication}" if last.task == first.task else f"{last.task}.{last.replication}"
+    return folder / first.task / f"{first.method}.{first.replication}-{until}.batch"
 
 
 def replications_that_fit(work: Work) -> int:
@@ -96,11 +103,11 @@ class Progress:
 
 
 def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record]:
-    problem, config = problems.get(group[0].task), group[0].config
+    problem, config = problems.get(group[0].task), group[0].config  # of the others, what counts here is the same
     assert config is not None
-    run = _load(file, group) or _begin(problem, group)
+    run = _load(file, group) or _begin(group)
     total, error = problem.n_initial + problem.budget, None
-    name = f"{group[0].task}, {group[0].method} x {len(group)}"
+    name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
     try:
         for number in tqdm(
@@ -108,8 +115,7 @@ def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record
         ):
             if number >= problem.n_initial:
                 _advance(run, problem, config, group, number)
-            seen = observe_all(problem, run.X[:, number].numpy(), [work.replication for work in group], number)
-            run.outcomes = torch.cat([run.outcomes, torch.from_numpy(np.stack(seen))[..., None]], -1)
+            run.outcomes = torch.cat([run.outcomes, _observe(run.X[:, number], group, number)[..., None]], -1)
             if time.monotonic() - saved > SAVE_EVERY:
                 _save(file, run, group)
                 saved = time.monotonic()
@@ -127,9 +133,27 @@ def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record
     ]
 
 
-def _begin(problem: Problem, group: Sequence[Work]) -> Progress:
-    X = np.stack([initial_design(problem, work.replication) for work in group])
+def _by_task(group: Sequence[Work]) -> dict[str, list[int]]:
+    """Where the replications of each task are in the group."""
+    rows: dict[str, list[int]] = {}
+    for row, work in enumerate(group):
+        rows.setdefault(work.task, []).append(row)
+    return rows
+
+
+def _begin(group: Sequence[Work]) -> Progress:
+    X = np.stack([initial_design(problems.get(work.task), work.replication) for work in group])
     return Progress(torch.from_numpy(X), torch.zeros(2, len(group), 0, dtype=torch.float64))
+
+
+def _observe(X: Tensor, group: Sequence[Work], number: int) -> Tensor:
+    """Evaluation `number` of all replications at X (b x d), as observed and without noise: 2 x b."""
+    outcomes = torch.zeros(2, len(group), dtype=torch.float64)
+    for task, rows in _by_task(group).items():
+        replications = [group[row].replication for row in rows]
+        seen = observe_all(problems.get(task), X[rows].numpy(), replications, number)
+        outcomes[:, rows] = torch.from_numpy(np.stack(seen))
+    return outcomes
 
 
 def _advance(run: Progress, problem: Problem, config: DMSConfig, group: Sequence[Work], number: int) -> None:
@@ -175,7 +199,8 @@ def _load(file: Path, group: Sequence[Work]) -> Progress | None:
         return None
     if facts["keys"] != [work.key for work in group]:
         raise ConfigError(
-            f"{file.resolve()} is a batch in progress under another configuration; remove it, or choose another --out"
+            f"{file.resolve()} is a batch in progress under another configuration, or of other tasks; remove it, or "
+            "choose another --out"
         )
     X, outcomes = tensors.pop("X").cpu(), tensors.pop("outcomes").cpu()
     return Progress(X, outcomes, State(**tensors) if tensors else None, facts["iterations"], facts["stages"])

@@ -296,10 +296,17 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
 def _run_as_batches(missing: list[Work], workers: int, folder: Path, progress: bool) -> Iterator[Record]:
     from modeseek.experiments.batch import run_batches
 
-    groups: dict[tuple[str, str], list[Work]] = {}
+    groups: dict[tuple[object, ...], list[Work]] = {}
     for work in missing:
         if work.config is None:
             raise ConfigError(f"engine='batch' runs DMS only, not {work.method!r}")
-        groups.setdefault((work.task, work.method), []).append(work)
+        groups.setdefault(_tensors_of(work), []).append(work)
     for group in groups.values():
         yield from run_batches(group, folder, progress)
+
+
+def _tensors_of(work: Work) -> tuple[object, ...]:
+    """What replications must have in common to share a batch; of tasks that are computed on tensors, not the task."""
+    problem = problems.get(work.task)
+    same = (problem.d, problem.n_initial, problem.budget) if problem.values is not None else problem.name
+    return work.method, work.config, same
