@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,17 @@ import torch
 from modeseek.diffusion.network import initialize, layers
 from modeseek.dms import DMSConfig
 from modeseek.experiments import cost
-from modeseek.experiments.cost import Speed, exponents, floor_of, measure_batches, measure_growth, speed_of
+from modeseek.experiments.cost import (
+    Speed,
+    campaign_table,
+    exponents,
+    floor_of,
+    measure_batches,
+    measure_growth,
+    speed_of,
+)
 from modeseek.experiments.measurements import read
+from modeseek.experiments.records import Record
 from modeseek.experiments.report import write_report
 
 CHEAP = DMSConfig(m=32, K=1, S=16, epochs=2, steps=2, hidden=16)
@@ -62,3 +73,21 @@ def test_measurements_become_tables_and_a_figure(tmp_path: Path, monkeypatch: py
         assert row["floor"] > 0
     files = {path.name for path in write_report(tmp_path / "results", tmp_path / "report")}
     assert {"batches.md", "batches.csv", "growth.md", "growth.png", "report.html"} <= files
+
+
+def test_the_minutes_of_a_campaign_are_those_of_its_batches(
+    make_record: Callable[[str, str, int, float], Record],
+) -> None:
+    def on(device: str, task: str, method: str, replication: int, batch: int, seconds: list[float]) -> Record:
+        record = make_record(task, method, replication, 1.0)
+        return replace(record, device=device, batch=batch, iterations=seconds)
+
+    batch = [on("cuda", "styblinski-tang-2", "dms-paper", r, 4, [1.5] * 40) for r in range(4)]
+    variant = on("cuda:0", "levy-10", "dms[K=0]", 0, 1, [30.0])
+    elsewhere = on("cpu", "levy-10", "dms", 0, 1, [1e6])
+    papers = 4 * 40 * 2.13 / 60
+    assert campaign_table([*batch, variant, elsewhere]).cells == [
+        ["styblinski-tang-2", "dms-paper", "4", "1.0", f"{papers:.1f}"],
+        ["", "variants", "", "0.5", ""],
+        ["all", "", "", "1.5", ""],
+    ]

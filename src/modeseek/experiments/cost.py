@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +21,9 @@ from modeseek import problems
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import STAGES, DMSConfig, suggest
 from modeseek.experiments.measurements import Measurement, add, machine, where
+from modeseek.experiments.records import Record
 from modeseek.experiments.seconds import PAPER_ITERATIONS, TASKS, clocked
-from modeseek.experiments.tables import Row, Table
+from modeseek.experiments.tables import Row, Table, in_order, tasks_in_order
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of
 
@@ -164,6 +165,35 @@ def batches_table(measurements: Sequence[Measurement]) -> Table:
     for row in rows:
         del row["stages"], row["speed"]
     return Table(header, cells, rows)
+
+
+def campaign_table(records: Iterable[Record]) -> Table:
+    """Minutes that whole campaigns of DMS took on a GPU, beside what the paper's seconds an iteration come to."""
+    spent: dict[tuple[str, str], list[float]] = {}  # minutes of each replication
+    for record in records:
+        if record.status == "complete" and record.device.startswith("cuda"):
+            of_method = spent.setdefault((record.task, record.method), [])
+            of_method.append(sum(record.iterations) / record.batch / 60)
+    rows: list[Row] = []
+    for task in tasks_in_order({task for task, _ in spent}):
+        for method in in_order([m for t, m in spent if t == task and "[" not in m]):
+            minutes, iteration = spent[task, method], PAPER_ITERATIONS.get(task, {}).get(method)
+            row: Row = {"task": task, "method": method, "replications": len(minutes), "minutes": sum(minutes)}
+            if iteration is not None:
+                row["paper's minutes"] = iteration * problems.get(task).budget * len(minutes) / 60
+            rows.append(row)
+    variants = [sum(minutes) for (_, method), minutes in spent.items() if "[" in method]
+    if variants:
+        rows.append({"task": "", "method": "variants", "replications": "", "minutes": sum(variants)})
+    rows.append({"task": "all", "method": "", "replications": "", "minutes": sum(map(sum, spent.values()))})
+    cells = [
+        [
+            *(str(row[name]) for name in ("task", "method", "replications")),
+            *(f"{float(row[name]):.1f}" if name in row else "" for name in ("minutes", "paper's minutes")),
+        ]
+        for row in rows
+    ]
+    return Table(["task", "method", "replications", "minutes", "paper's minutes"], cells)
 
 
 def exponents(measurements: Sequence[Measurement]) -> dict[str, float]:

@@ -200,6 +200,16 @@ def _of_measurements(results: Path) -> list[Section]:
     ):
         if measurements := read(results / f"{name}.json"):
             sections.append(Section(name, title, note, table(measurements)))
+    if any(record.device.startswith("cuda") for record in Store(results)):
+        sections.append(
+            Section(
+                "campaigns",
+                "Minutes of campaigns on a GPU",
+                "Suggestions of all replications of DMS that ran as batches on a GPU; variants are those of ablations. "
+                "The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations and replications.",
+                cost.campaign_table(Store(results)),
+            )
+        )
     if growth := read(results / "growth.json"):
         sections.append(
             Section(
