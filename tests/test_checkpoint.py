@@ -1,5 +1,6 @@
 """Saving and going on: bit for bit, in one file, held by one optimizer."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -99,6 +100,24 @@ def test_the_file_is_json_and_safetensors(tmp_path):
     assert document["version"] == 1
     assert len(document["trials"]) == 5
     assert sorted(os.listdir(tmp_path)) == ["run", "run.lock"]
+
+
+@pytest.mark.parametrize("change", [{"outlier": 60.0}, {"warp": None}], ids=["unknown", "missing"])
+def test_settings_of_another_version_are_said_so(tmp_path, monkeypatch, change):
+    (name,) = change
+    asdict = dataclasses.asdict
+
+    def other(value):
+        if not isinstance(value, DMSConfig):
+            return asdict(value)
+        settings = asdict(value) | change
+        return {key: value for key, value in settings.items() if value is not None or key not in change}
+
+    with monkeypatch.context() as older:
+        older.setattr(dataclasses, "asdict", other)
+        Optimizer(SPACE, seed=0, config=CHEAP).save(tmp_path / "run")
+    with pytest.raises(CheckpointError, match=f"another version of modeseek, which differ in {name}"):
+        Optimizer.load(tmp_path / "run")
 
 
 def test_the_file_before_is_kept(tmp_path):

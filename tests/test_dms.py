@@ -10,7 +10,7 @@ from torch import Tensor
 
 from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError
-from modeseek.outcomes import shape, standardize
+from modeseek.outcomes import standardize, warp
 
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
 
@@ -165,10 +165,10 @@ def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_one_iteration_in_2d_looks_far_away(d: int) -> None:
-    weights = [DMSConfig().weight(n, d) for n in range(100, 100 + 10 * d)]
+    weights = [DMSConfig().rho_after(n, d) for n in range(100, 100 + 10 * d)]
     assert weights.count(3.0) == 5
     assert weights.count(1.0) == 10 * d - 5
-    assert {DMSConfig.paper(d).weight(n, d) for n in range(50)} == {1.0}
+    assert {DMSConfig.paper(d).rho_after(n, d) for n in range(50)} == {1.0}
 
 
 def test_the_labels_have_the_weight_of_their_iteration() -> None:
@@ -178,7 +178,7 @@ def test_the_labels_have_the_weight_of_their_iteration() -> None:
         torch.testing.assert_close(out.pseudo_y, out.gp.label(out.pseudo_x, out.rho))
 
 
-def test_pending_points_count_as_observed_for_the_weight() -> None:
+def test_pending_points_count_as_observed_for_rho() -> None:
     pending = torch.full((1, 1, 2), 0.1, dtype=torch.float64)
     assert (run(n=18, pending=pending).rho, run(n=19, pending=pending).rho) == (3.0, 1.0)
 
@@ -187,7 +187,7 @@ def test_the_surrogate_sees_outcomes_as_the_settings_say() -> None:
     X, Y = hill(20, 2)
     plain = suggest(X, Y, dataclasses.replace(CHEAP, warp=False), generator())
     torch.testing.assert_close(plain.gp.y, standardize(Y))
-    torch.testing.assert_close(suggest(X, Y, CHEAP, generator()).gp.y, shape(Y))
+    torch.testing.assert_close(suggest(X, Y, CHEAP, generator()).gp.y, warp(Y))
 
 
 def test_the_fast_preset_is_the_default_but_for_its_model() -> None:

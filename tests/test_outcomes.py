@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from modeseek.outcomes import BAD_OUTLIER, POWERS, shape, standardize, yeo_johnson
+from modeseek.outcomes import BAD_OUTLIER, POWERS, standardize, warp, yeo_johnson
 
 SKEWED = -torch.randn(3, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).exp()
 
@@ -40,7 +42,7 @@ def test_standardize_counts_a_very_bad_outcome_as_the_worst_of_the_others(others
     torch.testing.assert_close(y, standardize(torch.cat([Y, worst], -1)))
 
 
-def test_a_converged_run_is_standardized_as_botorch_does_and_shaped_to_tell_its_best_apart() -> None:
+def test_a_converged_run_is_standardized_as_botorch_does_and_warped_to_tell_its_best_apart() -> None:
     from botorch.models.transforms.outcome import Standardize
 
     start = -torch.linspace(0.5, 3, 20, dtype=torch.float64)
@@ -48,7 +50,7 @@ def test_a_converged_run_is_standardized_as_botorch_does_and_shaped_to_tell_its_
     Y = torch.cat([start, converged])[None]
     theirs, _ = Standardize(m=1)(Y[0, :, None])
     torch.testing.assert_close(standardize(Y)[0], theirs[:, 0], atol=1e-9, rtol=1e-9)
-    assert shape(Y)[0, 20:].std() > 0.1, "what is left to be told apart stays apart"
+    assert warp(Y)[0, 20:].std() > 0.1, "what is left to be told apart stays apart"
 
 
 def test_standardize_keeps_a_very_good_outcome_the_best_and_the_others_apart() -> None:
@@ -72,9 +74,9 @@ def test_the_power_transform_is_scipys(lam: float) -> None:
     np.testing.assert_allclose(ours, stats.yeojohnson(y.numpy(), lam), rtol=1e-9, atol=1e-12)
 
 
-def test_shaped_outcomes_are_what_scipys_most_likely_power_and_the_floor_make() -> None:
+def test_warped_outcomes_are_what_scipys_most_likely_power_and_the_floor_make() -> None:
     y = standardize(SKEWED, BAD_OUTLIER)
-    for ours, row in zip(shape(SKEWED), y.numpy(), strict=True):
+    for ours, row in zip(warp(SKEWED), y.numpy(), strict=True):
         transformed = stats.yeojohnson(row, np.clip(stats.yeojohnson_normmax(row), *POWERS))
         median, best = np.sort(transformed)[(len(row) - 1) // 2], transformed.max()  # torch takes the lower median
         expected = np.maximum(transformed, 2 * median - best)
@@ -84,13 +86,13 @@ def test_shaped_outcomes_are_what_scipys_most_likely_power_and_the_floor_make() 
 
 def test_half_of_skewed_outcomes_have_more_room_than_when_standardized() -> None:
     order = SKEWED.argsort(-1)[..., 30:]
-    assert (shape(SKEWED).gather(-1, order).std(-1) > 2 * standardize(SKEWED).gather(-1, order).std(-1)).all()
+    assert (warp(SKEWED).gather(-1, order).std(-1) > 2 * standardize(SKEWED).gather(-1, order).std(-1)).all()
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
-def test_shape_keeps_the_order_and_is_finite(values: list[float]) -> None:
+def test_warp_keeps_the_order_and_is_finite(values: list[float]) -> None:
     Y = torch.tensor(values, dtype=torch.float64)
-    y = shape(Y[None])[0]
+    y = warp(Y[None])[0]
     assert y.isfinite().all()
     assert (y[Y.argsort()].diff() >= -1e-9).all()
 
@@ -98,16 +100,39 @@ def test_shape_keeps_the_order_and_is_finite(values: list[float]) -> None:
 @pytest.mark.parametrize(
     "values", [[1.0] * 5, [0.0, 0.5, 1, 1, 1, 1, 1], [-1e300, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 1e300]]
 )
-def test_shape_of_ties_and_outliers(values: list[float]) -> None:
+def test_warp_of_ties_and_outliers(values: list[float]) -> None:
     Y = torch.tensor([values], dtype=torch.float64)
-    y = shape(Y)[0]
+    y = warp(Y)[0]
     assert y.isfinite().all()
     assert y[-1] == y.max()
     distinct = len({v for v in values if v > -1e300})
     assert len(torch.unique(y.round(decimals=9))) >= min(distinct, 3)
 
 
-def test_shape_treats_batch_elements_by_themselves() -> None:
+@pytest.mark.parametrize("scale", [1e-300, 1e-10, 1e10, 1e300])
+def test_warp_does_not_see_the_scale(scale: float) -> None:
+    torch.testing.assert_close(warp(SKEWED * scale), warp(SKEWED), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [standardize, warp])
+def test_a_plateau_up_to_rounding_leaves_the_others_apart(function: Callable[[Tensor], Tensor]) -> None:
+    plateau = 0.9 + 1e-15 * torch.arange(13, dtype=torch.float64)
+    y = function(torch.cat([torch.arange(1, 9, dtype=torch.float64) / 10, plateau])[None])[0]
+    assert (y[:8].diff() > 0.01).all()
+    assert y[8:].std() < 1e-6
+
+
+@pytest.mark.parametrize("function", [standardize, warp])
+def test_rounding_error_is_no_signal(function: Callable[[Tensor], Tensor]) -> None:
+    assert (function(torch.tensor([[1.0, 1 + 2.3e-16, 1.0]], dtype=torch.float64)) == 0).all()
+
+
+def test_a_third_of_diverged_runs_leaves_the_others_apart() -> None:
+    y = warp(torch.cat([torch.full((10,), -1e300, dtype=torch.float64), torch.linspace(0, 1, 20).double()])[None])[0]
+    assert (y[11:].diff() > 0.01).sum() > 10
+
+
+def test_warp_treats_batch_elements_by_themselves() -> None:
     both = torch.stack([SKEWED, SKEWED.neg()])
-    torch.testing.assert_close(shape(both)[0], shape(SKEWED))
-    torch.testing.assert_close(shape(both)[1, 2], shape(SKEWED[2].neg()))
+    torch.testing.assert_close(warp(both)[0], warp(SKEWED))
+    torch.testing.assert_close(warp(both)[1, 2], warp(SKEWED[2].neg()))

@@ -177,7 +177,7 @@ def _snapshot(file: Any) -> Snapshot:
     space = Space.from_dict(document["space"])
     if document["direction"] not in get_args(Direction):
         raise ValueError(f"direction {document['direction']!r}")
-    config = DMSConfig(**document["config"])
+    config = DMSConfig(**_settings(document["config"]))
     return Snapshot(
         space=space,
         direction=document["direction"],
@@ -187,6 +187,13 @@ def _snapshot(file: Any) -> Snapshot:
         trials=_trials(space, document["trials"]),
         state=_state(file, space.d, config),
     )
+
+
+def _settings(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = {field.name for field in dataclasses.fields(DMSConfig)}
+    if different := sorted(known ^ stored.keys()):
+        raise ValueError(f"settings of another version of modeseek, which differ in {', '.join(different)}")
+    return stored
 
 
 def _no_constant(name: str) -> NoReturn:

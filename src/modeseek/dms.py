@@ -25,7 +25,7 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import LossWeight, Schedule, train
 from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
-from modeseek.outcomes import shape, standardize
+from modeseek.outcomes import standardize, warp
 from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
 
@@ -36,8 +36,8 @@ MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of th
 
 @dataclass(frozen=True, kw_only=True)
 class DMSConfig:
-    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` a third of its cost, `DMSConfig.paper(d)`
-    the paper's.
+    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` costs about half, `DMSConfig.paper(d)`
+    is the paper's.
 
     Args:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
@@ -150,7 +150,7 @@ class DMSConfig:
         m, _, S = _sizes_by_dimension(d)
         return m if self.m is None else self.m, self.K, S if self.S is None else self.S
 
-    def weight(self, n: int, d: int) -> float:
+    def rho_after(self, n: int, d: int) -> float:
         """ρ of the iteration that follows n observations."""
         return self.rho if self.rho_far is None or n % (2 * d) != 2 * d - 1 else self.rho_far
 
@@ -206,7 +206,7 @@ class Found:
     candidates: Tensor  # b x S x d, the samples of x*
     pseudo_x: Tensor  # b x m x d
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
-    rho: float  # the weight of σ in these labels
+    rho: float  # the weight of σ in this iteration's labels
     network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
     seconds: dict[str, float]  # by stage
@@ -237,7 +237,7 @@ def suggest(
         Y: b x n, float64, their outcomes, to be maximized, of any scale.
         generator: on the CPU, so that the Sobol points of a seed are the same on every device.
         state: what the iteration before returned.
-        pending: b x p x d, inputs whose outcomes are still to come.
+        pending: b x p x d, inputs whose outcomes are still to come, or never will.
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
     """
@@ -268,7 +268,7 @@ def seek(
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
-    rho = config.weight(gp.X.shape[-2], d)
+    rho = config.rho_after(gp.X.shape[-2], d)
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
 
@@ -320,9 +320,9 @@ def seek(
 def fit_surrogate(
     X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, pending: Tensor | None = None
 ) -> GP:
-    """The GP on the standardized outcomes; pending inputs enter at their posterior mean."""
+    """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    gp = fit(X, shape(Y) if config.warp else standardize(Y), warm)
+    gp = fit(X, warp(Y) if config.warp else standardize(Y), warm)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 
@@ -370,6 +370,6 @@ class _Clock:
 
     def lap(self, stage: str) -> None:
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            torch.cuda.current_stream(self.device).synchronize()
         now = time.perf_counter()
         self.seconds[stage], self.started = now - self.started, now

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import torch
@@ -61,13 +62,13 @@ def recorded(work: Callable[[], object], device: torch.device) -> Callable[[], o
 
     def call() -> None:
         nonlocal calls
-        calls += 1
-        if calls == 1:
+        if calls == 0:
             work()
-            return
-        if calls == 2:
-            _record(graph, work, device)
-        graph.replay()
+        else:
+            if calls == 1:
+                _record(graph, work, device)
+            graph.replay()
+        calls += 1
 
     return call
 
@@ -91,16 +92,27 @@ def _record(graph: torch.cuda.CUDAGraph, work: Callable[[], object], device: tor
         if free < ENOUGH_FREE * total:
             _last.pop(key, None)
             torch.cuda.empty_cache()
-        stream = _streams.setdefault(current.device, torch.cuda.Stream(current.device))
+        if current.device not in _streams:
+            _streams[current.device] = torch.cuda.Stream(current.device)
+        stream = _streams[current.device]
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             graph.capture_begin(_last[key].pool() if key in _last else None, capture_error_mode="thread_local")
             try:
                 work()
-            finally:
-                graph.capture_end()
+            except BaseException:
+                with suppress(RuntimeError):  # of a recording that is broken; what broke it is what counts
+                    graph.capture_end()
+                raise
+            graph.capture_end()
         current.wait_stream(stream)
         _last[key] = graph  # as long as one graph lives, so does the memory that they share
+
+
+def release() -> None:
+    """Give the memory that graphs shared back to torch."""
+    with _recording:
+        _last.clear()
 
 
 def tree_map(function: Callable[..., Tensor], *trees: Tree) -> Tree:

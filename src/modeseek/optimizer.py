@@ -214,7 +214,8 @@ class Optimizer:
 
     def _suggest(self) -> Suggestion:
         X, Y = self._data()
-        pending = torch.from_numpy(self._trials.pending()).to(self.device)[None]
+        # A failed trial has no outcome to show, but another one beside it would most likely fail as well.
+        pending = torch.from_numpy(self._trials.without_outcome()).to(self.device)[None]
         stream = generator(self.seed, 1, len(self._trials))
         with self._computing():
             return dms.suggest(

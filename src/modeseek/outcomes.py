@@ -1,9 +1,10 @@
 """Outcomes as the surrogate sees them: of order one, and in the default of a shape that a Gaussian process fits.
 
 A Gaussian process expects outcomes that vary alike everywhere. Those of an optimization do not: most of their spread
-is among the bad ones, where nothing will be looked for, and the good ones are hardly apart. `shape` makes room at the
-top in two steps, each of which keeps the order:
+is among the bad ones, where nothing will be looked for, and the good ones are hardly apart. `warp` makes room at the
+top in steps that keep the order, up to ties:
 
+    outliers  what is 60 median deviations below the median counts as the worst of the rest
     power     Yeo and Johnson's (2000) transform, whose λ makes the outcomes most normal, as in HEBO (Cowen-Rivers et
               al. 2022)
     floor     what is further below the median than the best is above it counts as just that far below
@@ -20,20 +21,24 @@ from torch import Tensor
 GOOD_OUTLIER = 2e4
 BAD_OUTLIER = 60.0
 NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for what it is
+TIE = 1e-12  # outcomes that differ by less than this share of themselves are equal: the rest is rounding error
 POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the bad
 GRID = 41
 
 
-def shape(Y: Tensor) -> Tensor:
+def warp(Y: Tensor) -> Tensor:
     """Outcomes with room at the top, of zero mean and unit standard deviation."""
     y = standardize(most_normal(standardize(Y, BAD_OUTLIER)))
     return standardize(torch.maximum(y, floor_of(y)))
 
 
 def floor_of(y: Tensor) -> Tensor:
-    """As far below the median as the best is above it: b x 1. Where more than half are the best, the worst."""
+    """As far below the median of standardized outcomes as the best is above it: b x 1.
+
+    The worst of them where half are the best.
+    """
     best, median = y.amax(-1, keepdim=True), y.median(-1, keepdim=True).values
-    return torch.where(best > median, 2 * median - best, y.amin(-1, keepdim=True))
+    return torch.where(best - median > 1e-9, 2 * median - best, y.amin(-1, keepdim=True))
 
 
 def most_normal(y: Tensor) -> Tensor:
@@ -67,15 +72,15 @@ def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:
     Y = _to_order_one(Y)
     median = Y.median(-1, keepdim=True).values
     deviation = (Y - median).abs()
-    usual = deviation.median(-1, keepdim=True).values
-    if bool((usual == 0).any()):  # more than half are equal: what is usual among the others
-        others = torch.where(deviation > 0, deviation, torch.nan).nanmedian(-1, keepdim=True).values
-        usual = torch.where(usual > 0, usual, others.nan_to_num(torch.inf))
+    usual, tie = deviation.median(-1, keepdim=True).values, TIE * median.abs()
+    if bool((usual <= tie).any()):  # more than half are equal: what is usual among the others
+        others = torch.where(deviation > tie, deviation, torch.nan).nanmedian(-1, keepdim=True).values
+        usual = torch.where(usual > tie, usual, others.nan_to_num(torch.inf))
     worst = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
     Y = _to_order_one(torch.minimum(torch.maximum(Y, worst), median + GOOD_OUTLIER * usual))
     Y = Y - Y.mean(-1, keepdim=True)
     std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
-    return Y / torch.where(std > 1e-14, std, 1.0)  # at order one, less than that is rounding error
+    return torch.where(std > 1e-14, Y / std, 0.0)  # at order one, less than that is rounding error
 
 
 def _to_order_one(Y: Tensor) -> Tensor:

@@ -120,9 +120,9 @@ class Trials:
         values = np.array([trial.value for trial in done], dtype=np.float64)
         return self._units(done), -values if direction == "minimize" else values
 
-    def pending(self) -> Array:
-        """The running trials on the unit cube: p x d."""
-        return self._units(self.having(TrialState.RUNNING))
+    def without_outcome(self) -> Array:
+        """The running and the failed trials on the unit cube: p x d."""
+        return self._units([trial for trial in self._trials if trial.state is not TrialState.COMPLETE])
 
     def proposed(self) -> Array:
         """Every trial on the unit cube, in any state."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments import batch
 from modeseek.experiments.batch import bytes_of_replication, run_batches
-from modeseek.experiments.campaign import Work, initial_design, observe, observe_all, run_campaign
+from modeseek.experiments.campaign import NOISE, Work, initial_design, observe, observe_all, run_campaign, stream
 from modeseek.experiments.records import Store, TornRecord
 
 TASK = "styblinski-tang-2"
@@ -76,7 +77,10 @@ def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(
         seen = zip(record.observed, record.values, strict=True)
         np.testing.assert_allclose(list(seen)[: problem.n_initial], expected, rtol=1e-6)
         assert len(record.values) == problem.n_initial + problem.budget
-        assert max(record.values) <= problem.optimum + 1e-9
+        noise = np.subtract(record.observed, record.values)
+        draws = [np.random.default_rng(stream(record.task, record.replication, NOISE, i)) for i in range(len(noise))]
+        expected = [problem.noise * draw.standard_normal() for draw in draws]
+        np.testing.assert_allclose(noise, expected, atol=1e-4)  # records are rounded
         assert record.batch == (2 if record.task == TASK else 4)
 
 
@@ -121,12 +125,33 @@ def test_a_batch_out_of_memory_is_split(tmp_path: Path, monkeypatch: pytest.Monk
             raise torch.cuda.OutOfMemoryError
         return suggest(X, *rest, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(batch, "suggest", small)
+    def small_and_alone(X: torch.Tensor, *rest: object, **named: object) -> Suggestion:
+        assert [size for size, tensor in alive if tensor() is not None] == [], "tensors of failed batches are gone"
+        held = torch.zeros(len(X))
+        alive.append((len(X), weakref.ref(held)))
+        result = small(X, *rest, **named)
+        alive.pop()
+        return result
+
+    alive: list[tuple[int, weakref.ref[torch.Tensor]]] = []
+    monkeypatch.setattr(batch, "suggest", small_and_alone)
     records = run_campaign([TASK], ["dms"], Store(tmp_path), reps=5, engine="batch", progress=False)
     assert sorted(r.replication for r in records) == list(range(5))
     assert {r.status for r in records} == {"complete"}
     assert {r.batch for r in records} == {1, 2}
     assert max(sizes) == 5
+
+
+def test_a_batch_of_several_tasks_is_split_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def small(X: torch.Tensor, *rest: object, **named: object) -> Suggestion:
+        if len(X) > 3:
+            raise torch.cuda.OutOfMemoryError
+        return suggest(X, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(batch, "suggest", small)
+    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(3)]
+    records = list(run_batches(both, tmp_path))
+    assert [(r.task, r.replication, r.status) for r in records] == [(w.task, w.replication, "complete") for w in both]
 
 
 def test_one_replication_out_of_memory_names_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

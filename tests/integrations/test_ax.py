@@ -18,7 +18,7 @@ from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from modeseek import ConfigError, DeviceError, DMSConfig, ModeseekError, SpaceError
+from modeseek import ConfigError, DeviceError, DMSConfig, ModeseekError, SpaceError, dms
 from modeseek.integrations.ax import DMSNode, _Codec
 
 CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
@@ -105,15 +105,19 @@ def test_several_trials_pending_at_once() -> None:
     assert len({tuple(p.values()) for p in (*first.values(), *second.values(), *third.values())}) == 10
 
 
-def test_what_is_pending_is_conditioned_on() -> None:
-    client, other = make_client(), make_client()
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_pending_or_failed_is_conditioned_on(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = make_client()
     run(client, 8)
-    run(other, 8)
     index, params = ask(client)
-    assert ask(other)[1] == params
-    other.mark_trial_failed(index)
-    beside, again = ask(client)[1], ask(other)[1]
-    assert beside != again
+    if fails:
+        client.mark_trial_failed(index)
+    suggest, conditioned = dms.suggest, []
+    monkeypatch.setattr(dms, "suggest", lambda *args: conditioned.append(args[5]) or suggest(*args))
+    ask(client)
+    point = _Codec(client._experiment.search_space).unit(params)
+    assert point is not None
+    assert [pending.tolist() for pending in conditioned] == [[[point.tolist()]]]
 
 
 @pytest.mark.parametrize("how", ["failed", "abandoned", "nan", "infinite", "missing"])
@@ -137,7 +141,7 @@ def test_a_trial_without_a_value_is_no_data_and_does_not_come_again(how: str) ->
     history = _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
     assert len(history.Y) == 7
     assert len(history.proposed) == 9
-    assert len(history.pending) == (2 if how == "abandoned" else 0)
+    assert (len(history.pending), len(history.lost)) == ((2, 0) if how == "abandoned" else (0, 2))
 
 
 def test_of_a_progression_the_last_value_counts() -> None:

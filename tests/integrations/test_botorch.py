@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ from modeseek.integrations.botorch_models import PosteriorSurrogate, closed_form
 from modeseek.pseudo import sobol
 
 CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
+NEAR = replace(CHEAP, rho_far=None)  # whatever the number of observations
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.float64)
 
 pytestmark = [
@@ -104,17 +106,17 @@ def test_any_model_of_one_outcome(name: str) -> None:
 @pytest.mark.parametrize("name", ["default", "matern", "given noise", "saas ensemble", "ensemble", "deterministic"])
 def test_a_candidate_is_among_the_best_tenth_by_ucb(name: str) -> None:
     model = MODELS[name]()
-    x = dms_candidates(model, BOUNDS, config=CHEAP, generator=generator(1))
+    x = dms_candidates(model, BOUNDS, config=NEAR, generator=generator(1))
     surrogate = PosteriorSurrogate.of(model, BOUNDS)
     unit = ((x - BOUNDS[0]) / (BOUNDS[1] - BOUNDS[0]))[None]
-    others = surrogate.label(sobol(512, 2, generator(2), (1,)), CHEAP.rho)
-    assert surrogate.label(unit, CHEAP.rho) >= others.quantile(0.9)
+    others = surrogate.label(sobol(512, 2, generator(2), (1,)), NEAR.rho)
+    assert surrogate.label(unit, NEAR.rho) >= others.quantile(0.9)
 
 
 def test_polishing_ends_in_a_maximum_of_ucb() -> None:
     model = gp()
-    x = dms_candidates(model, BOUNDS, config=CHEAP, generator=generator(1))
-    ucb = UpperConfidenceBound(model, beta=CHEAP.rho**2)
+    x = dms_candidates(model, BOUNDS, config=NEAR, generator=generator(1))
+    ucb = UpperConfidenceBound(model, beta=NEAR.rho**2)
     climbed, value = optimize_acqf(
         ucb, BOUNDS, q=1, num_restarts=1, raw_samples=None, batch_initial_conditions=x[:, None]
     )

@@ -572,3 +572,21 @@ def test_without_optuna_the_command_that_installs_it():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
     assert 'MissingExtraError: DMSSampler needs Optuna: pip install "modeseek[optuna]"' in done.stderr
+
+
+def test_pruned_and_failed_trials_are_left_behind():
+    """A pruned trial has no outcome; a sampler that forgot it would propose its neighbours until the budget ends."""
+
+    def objective(trial):
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+        if x + y > 1.5:
+            raise optuna.TrialPruned
+        if min(x, y) < 0.05:
+            return float("nan")
+        return (x - 0.4) ** 2 + (y - 0.4) ** 2 - 0.3 * (x + y > 1.4)
+
+    study = optuna.create_study(sampler=DMSSampler(seed=0, n_startup_trials=8, config=DMSConfig.fast()))
+    study.optimize(objective, n_trials=35)
+    lost = [t for t in study.trials if t.state != optuna.trial.TrialState.COMPLETE]
+    assert 0 < len(lost) <= 14
+    assert len({tuple(t.params.values()) for t in study.trials}) == 35

@@ -24,7 +24,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from tqdm import tqdm
 
-from modeseek import problems
+from modeseek import graphs, problems
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import DMSConfig, State, suggest
 from modeseek.errors import ConfigError, DeviceError
@@ -46,26 +46,32 @@ def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> 
     most = replications_that_fit(group[0])
     for start in range(0, len(group), most):
         part = group[start : start + most]
+        file = _file(part, folder)
         try:
-            file = _file(part, folder)
-            yield from _run_batch(part, file, progress)
-            file.unlink(missing_ok=True)  # only now are the records on the disk
+            records = _run_batch(part, file, progress)
         except torch.cuda.OutOfMemoryError as error:
             if len(part) == 1:
                 raise DeviceError(
                     f"one replication of {part[0].method} on {part[0].task} does not fit onto {part[0].device}; "
                     "use --device cpu, or smaller m and S, as in --method dms[m=500;S=200]"
                 ) from error
+            records = None
+        # Not within the except clause, where the error would keep all tensors of the failed batch.
+        graphs.release()
+        if records is None:
             torch.cuda.empty_cache()
             middle = len(part) // 2
             yield from run_batches(part[:middle], folder, progress)
             yield from run_batches(part[middle:], folder, progress)
+        else:
+            yield from records
+            file.unlink(missing_ok=True)  # only now are the records on the disk
 
 
 def _file(group: Sequence[Work], folder: Path) -> Path:
     first, last = group[0], group[-1]
-    until = f"{last.replication}" if last.task == first.task else f"{last.task}.{last.replication}"
-    return folder / first.task / f"{first.method}.{first.replication}-{until}.batch"
+    others = "".join(f"+{task}" for task in _by_task(group) if task != first.task)
+    return folder / first.task / f"{first.method}.{first.replication}-{last.replication}{others}.batch"
 
 
 def replications_that_fit(work: Work) -> int:

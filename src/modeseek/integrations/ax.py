@@ -124,7 +124,7 @@ class DMSNode(ExternalGenerationNode):
                 self.config,
                 generator(self.seed, 1, number),
                 self._state,
-                batch(history.pending),
+                batch(np.concatenate([history.pending, history.lost])),
                 batch(history.constraints) if history.constraints.size else None,
                 rounding(space, self.device),
             )
@@ -168,6 +168,7 @@ class _History:
     Y: Array  # n, the objective, to be maximized
     constraints: Array  # n x q, at most 0 where feasible
     pending: Array  # p x d
+    lost: Array  # failed, abandoned or without a finite value of every metric
     proposed: Array  # k x d, in any state
 
     def with_pending(self, points: Array) -> _History:
@@ -238,25 +239,27 @@ class _Codec:
         rows: Iterable[Any] = data.df.itertuples()
         for row in rows:
             metrics.setdefault((row.trial_index, row.arm_name), {})[row.metric_signature] = row.mean
-        X, Y, constraints, pending, proposed = [], [], [], [], []
+        X, Y, constraints, proposed = [], [], [], []
+        pending, lost = list[Array](), list[Array]()
         for trial in experiment.trials.values():
             for arm in trial.arms:
                 point = self.unit(arm.parameters)
                 if point is None:
                     continue
                 proposed.append(point)
-                if trial.status in PENDING:
-                    pending.append(point)
                 outcome, *violations = goals.measure(metrics.get((trial.index, arm.name), {}))
                 if trial.status in EVALUATED and all(map(math.isfinite, (outcome, *violations))):
                     X.append(point)
                     Y.append(outcome)
                     constraints.append(violations)
+                else:
+                    (pending if trial.status in PENDING else lost).append(point)
         return _History(
             X=self.rows(X),
             Y=np.array(Y, dtype=np.float64),
             constraints=np.array(constraints, dtype=np.float64).reshape(len(Y), goals.q),
             pending=self.rows(pending),
+            lost=self.rows(lost),
             proposed=self.rows(proposed),
         )
 

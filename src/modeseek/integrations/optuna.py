@@ -186,7 +186,7 @@ class DMSSampler(BaseSampler):
                 self.config,
                 generator(self.seed, 1, number),
                 state,
-                batch(history.running),
+                batch(np.concatenate([history.running, history.lost])),
                 constraints,
                 rounding(space, self.device),
             )

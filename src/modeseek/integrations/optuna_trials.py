@@ -29,6 +29,7 @@ class History:
     Y: Array  # n, their values, to be maximized
     constraints: Array  # n x q
     running: Array  # p x d
+    lost: Array  # failed, pruned or without a finite value
     proposed: Array  # k x d, in any state
 
 
@@ -77,6 +78,7 @@ class Codec:
             Y=sign * np.array([other.value for other, _ in done], dtype=np.float64),
             constraints=_constraints([other for other, _ in done]),
             running=self._rows([unit for other, unit in placed if other.state == TrialState.RUNNING]),
+            lost=self._rows([unit for other, unit in placed if other.state.is_finished() and not _is_data(other)]),
             proposed=self._rows([unit for other, unit in placed if self._is_whole(other)]),
         )
 
