@@ -1,8 +1,8 @@
 """BoTorch's acquisition functions on our surrogate: PI, EI, LogEI, UCB, TS, PES, GIBBON, JES.
 
-The GP, its priors, the standardization and the warm start of the fit are those of DMS; only the acquisition function
-differs. All are maximized by `optimize_acqf` from 10 of 512 raw samples (settings of the paper: its section
-"Configurations of BO Baselines").
+The GP, its priors, the standardization and the warm start of the fit are those of DMS with the paper's settings; only
+the acquisition function differs. All are maximized by `optimize_acqf` from 10 of 512 raw samples (settings of the
+paper: its section "Configurations of BO Baselines").
 """
 
 from __future__ import annotations

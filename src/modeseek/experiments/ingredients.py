@@ -26,6 +26,7 @@ WITHOUT = {  # the paper's setting instead of the default's, and the ingredient 
     f"{DEFAULT}[polish=false]": "polished mode",
     f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
     f"{DEFAULT}[w=2]": "weaker guidance",
+    f"{DEFAULT}[K=25]": "few steps of L-BFGS",
     f"{DEFAULT}[epochs=100;steps=50]": "short training",
 }
 

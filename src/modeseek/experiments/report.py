@@ -185,7 +185,8 @@ def _of_measurements(results: Path) -> list[Section]:
             "seconds",
             "Seconds an iteration",
             "Median over successive calls within one process, of a call of over two minutes only one; observed are "
-            "Sobol points, as many as half way through the paper's budget. The paper's numbers are of its Table 4.",
+            "Sobol points, as many as half way through the paper's budget. On Levy-10 and -20 the pseudo-set of "
+            "dms-paper collapses, and nothing is trained. The paper's numbers are of its Table 4.",
             seconds.iterations_table,
         ),
         (
@@ -205,7 +206,8 @@ def _of_measurements(results: Path) -> list[Section]:
             Section(
                 "campaigns",
                 "Minutes of campaigns on a GPU",
-                "Suggestions of all replications of DMS that ran as batches on a GPU; variants are those of ablations. "
+                "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
+                "as in ablations. "
                 "The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations and replications.",
                 cost.campaign_table(Store(results)),
             )
