@@ -1,6 +1,7 @@
 """minimize and maximize: the loop around an objective."""
 
 import concurrent.futures
+import functools
 import os
 import pickle
 import sys
@@ -40,8 +41,12 @@ def named(p):
     return (np.log10(p["lr"]) + 3) ** 2 + abs(p["units"] - 100) / 50 + (p["act"] == "tanh")
 
 
-def process_id(x):
-    time.sleep(0.05)
+def meet(folder, x):
+    """The process's number, once two processes are at it."""
+    (folder / str(os.getpid())).touch()
+    deadline = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
     return os.getpid()
 
 
@@ -146,8 +151,8 @@ def test_threads_evaluate_side_by_side():
     assert len({t.unit for t in result.trials}) == 12
 
 
-def test_processes_evaluate_side_by_side():
-    result = minimize(process_id, BOX, 6, n_workers=2, **QUIET)
+def test_processes_evaluate_side_by_side(tmp_path):
+    result = minimize(functools.partial(meet, tmp_path), BOX, 6, n_workers=2, **QUIET)
     ids = {t.value for t in result.trials}
     assert len(ids) == 2
     assert os.getpid() not in ids
