@@ -34,6 +34,8 @@ from modeseek import problems
 from modeseek.experiments.campaign import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
 from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
+from modeseek.problems.problem import Problem
+from modeseek.problems.synthetic import Maximized, on_box
 from modeseek.pseudo import refine_inputs, sobol
 from modeseek.surrogate import GP, Hyperparameters, fit
 
@@ -41,44 +43,30 @@ STARTS, RAW, STEPS = 64, 1000, 40
 LOG_2PI = math.log(2 * math.pi)
 
 
-@dataclass(frozen=True)
-class Function:
-    """A test function beside the paper's, with an initial design and a budget as users have them."""
-
-    name: str
-    f: functions.SyntheticTestFunction
-    noise: float
-    n_initial: int
-    budget: int
-
-    @property
-    def d(self) -> int:
-        """Number of parameters."""
-        return int(self.f.dim)
-
-    @property
-    def optimum(self) -> float:
-        """The best value."""
-        return -float(self.f.optimal_value)
-
-    def values(self, U: Tensor) -> Tensor:
-        """−f at points of the unit cube. U: ... x d -> ..."""
-        bounds: Tensor = self.f.get_buffer("bounds").to(U)
-        low, high = bounds
-        value: Tensor = -self.f.to(U)((low + (high - low) * U).clamp(low, high))
-        return value
+def _tuning(
+    name: str,
+    kind: type[functions.SyntheticTestFunction],
+    box: list[tuple[float, float]],
+    noise: float,
+    n_initial: int,
+    budget: int,
+    optimum: float = 0.0,
+) -> Problem:
+    """A function beside the paper's, with an initial design and a budget as users have them."""
+    f = Maximized(kind, len(box))
+    return on_box(name, f, box, [], optimum, noise=noise, n_initial=n_initial, budget=budget, replications=16)
 
 
 TUNING = {
-    function.name: function
-    for function in (
-        Function("beale-2", functions.Beale(), 0.0, 6, 24),
-        Function("three-hump-2", functions.ThreeHumpCamel(), 0.0, 5, 25),
-        Function("ackley-3", functions.Ackley(3, bounds=[(-10, 22)] * 3), 0.0, 9, 51),
-        Function("rosenbrock-4", functions.Rosenbrock(4), 0.1, 10, 60),
-        Function("levy-5", functions.Levy(5), 0.0, 10, 70),
-        Function("styblinski-tang-6", functions.StyblinskiTang(6), 0.1, 20, 80),
-        Function("powell-8", functions.Powell(8), 0.1, 16, 84),
+    problem.name: problem
+    for problem in (
+        _tuning("Beale", functions.Beale, [(-4.5, 4.5)] * 2, 0.0, 6, 24),
+        _tuning("Three-Hump", functions.ThreeHumpCamel, [(-5.0, 5.0)] * 2, 0.0, 5, 25),
+        _tuning("Ackley", functions.Ackley, [(-10.0, 22.0)] * 3, 0.0, 9, 51),
+        _tuning("Rosenbrock", functions.Rosenbrock, [(-5.0, 10.0)] * 4, 0.1, 10, 60),
+        _tuning("Levy", functions.Levy, [(-10.0, 10.0)] * 5, 0.0, 10, 70),
+        _tuning("Styblinski-Tang", functions.StyblinskiTang, [(-5.0, 5.0)] * 6, 0.1, 20, 80, 6 * 39.166165703771415),
+        _tuning("Powell", functions.Powell, [(-4.0, 5.0)] * 8, 0.1, 16, 84),
     )
 }
 
@@ -206,7 +194,7 @@ def run(task: str, variants: list[str], reps: int, device: str) -> dict[str, dic
     designs = [
         sobol(problem.n_initial, problem.d, torch.Generator().manual_seed(1000 + r))
         if task in TUNING
-        else torch.from_numpy(initial_design(problem, r))  # type: ignore[arg-type]
+        else torch.from_numpy(initial_design(problem, r))
         for r in range(reps)
     ]
     X = torch.stack(designs).to(device).repeat(len(variants), 1, 1)

@@ -59,8 +59,9 @@ def yeo_johnson(y: Tensor, lam: Tensor) -> Tensor:
 def _box_cox(y: Tensor, lam: Tensor) -> Tensor:
     """((1 + y)^λ − 1)/λ, which tends to log(1 + y) at λ = 0."""
     z = y.log1p()
-    safe = torch.where(lam == 0, 1.0, lam)
-    return torch.where(lam.abs() < 1e-9, z, torch.expm1(safe * z) / safe)
+    zero = lam.abs() < 1e-9
+    safe = torch.where(zero, 1.0, lam)
+    return torch.where(zero, z, torch.expm1(safe * z) / safe)
 
 
 def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:

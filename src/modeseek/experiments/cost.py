@@ -174,25 +174,16 @@ def campaign_table(records: Iterable[Record]) -> Table:
         if record.status == "complete" and record.device.startswith("cuda"):
             of_method = spent.setdefault((record.task, record.method), [])
             of_method.append(sum(record.iterations) / record.batch / 60)
-    rows: list[Row] = []
+    cells = []
     for task in tasks_in_order({task for task, _ in spent}):
         for method in in_order([m for t, m in spent if t == task and "[" not in m]):
             minutes, iteration = spent[task, method], PAPER_ITERATIONS.get(task, {}).get(method)
-            row: Row = {"task": task, "method": method, "replications": len(minutes), "minutes": sum(minutes)}
-            if iteration is not None:
-                row["paper's minutes"] = iteration * problems.get(task).budget * len(minutes) / 60
-            rows.append(row)
+            papers = "" if iteration is None else f"{iteration * problems.get(task).budget * len(minutes) / 60:.1f}"
+            cells.append([task, method, str(len(minutes)), f"{sum(minutes):.1f}", papers])
     variants = [sum(minutes) for (_, method), minutes in spent.items() if "[" in method]
     if variants:
-        rows.append({"task": "", "method": "variants", "replications": "", "minutes": sum(variants)})
-    rows.append({"task": "all", "method": "", "replications": "", "minutes": sum(map(sum, spent.values()))})
-    cells = [
-        [
-            *(str(row[name]) for name in ("task", "method", "replications")),
-            *(f"{float(row[name]):.1f}" if name in row else "" for name in ("minutes", "paper's minutes")),
-        ]
-        for row in rows
-    ]
+        cells.append(["", "variants", "", f"{sum(variants):.1f}", ""])
+    cells.append(["all", "", "", f"{sum(map(sum, spent.values())):.1f}", ""])
     return Table(["task", "method", "replications", "minutes", "paper's minutes"], cells)
 
 

@@ -73,7 +73,8 @@ def _write(section: Section, out: Path) -> tuple[list[Path], str]:
 
 
 def _sections(results: Path) -> list[Section]:
-    compared, ablated, removed = ablations.split(gather(Store(results)))
+    records = list(Store(results))
+    compared, ablated, removed = ablations.split(gather(records))
     sections = _of_methods(compared)
     if ablated:
         sections.append(
@@ -96,6 +97,17 @@ def _sections(results: Path) -> list[Section]:
                 "default (Wilcoxon signed-rank, 5 %). Mean ratio: of final regret to the default's, the geometric mean "
                 "over the tasks of a line; over 1 where the ingredient helps.",
                 ingredients.table(removed),
+            )
+        )
+    if any(record.device.startswith("cuda") for record in records):
+        sections.append(
+            Section(
+                "campaigns",
+                "Minutes of campaigns on a GPU",
+                "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
+                "as in ablations. "
+                "The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations and replications.",
+                cost.campaign_table(records),
             )
         )
     return sections + _of_measurements(results)
@@ -201,17 +213,6 @@ def _of_measurements(results: Path) -> list[Section]:
     ):
         if measurements := read(results / f"{name}.json"):
             sections.append(Section(name, title, note, table(measurements)))
-    if any(record.device.startswith("cuda") for record in Store(results)):
-        sections.append(
-            Section(
-                "campaigns",
-                "Minutes of campaigns on a GPU",
-                "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
-                "as in ablations. "
-                "The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations and replications.",
-                cost.campaign_table(Store(results)),
-            )
-        )
     if growth := read(results / "growth.json"):
         sections.append(
             Section(

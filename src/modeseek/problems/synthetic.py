@@ -81,6 +81,38 @@ class OnBox:
         return self.function(low + (high - low) * U.double())
 
 
+def on_box(
+    name: str,
+    function: Callable[[Tensor], Tensor],
+    box: Sequence[tuple[float, float]],
+    optimizers: Sequence[Sequence[float]],
+    optimum: float,
+    *,
+    noise: float,
+    n_initial: int,
+    budget: int,
+    replications: int,
+) -> Problem:
+    """The problem of a function (... x d -> ..., larger is better) on a box, the edges of each coordinate."""
+    d = len(box)
+    low, high = zip(*box, strict=True)
+    f = OnBox(function, low, high)
+    return Problem(
+        name=f"{name.lower().replace(' ', '-')}-{d}",
+        title=f"{name}-{d}",
+        space=Space.box(low, high),
+        f=f,
+        values=f.values,
+        noise=noise,
+        optimum=optimum,
+        true_optimum=optimum,
+        optimizers=tuple(map(tuple, optimizers)),
+        n_initial=n_initial,
+        budget=budget,
+        replications=replications,
+    )
+
+
 def _problem(
     function: str,
     kind: type[SyntheticTestFunction],
@@ -89,18 +121,13 @@ def _problem(
     optimum: float = 0.0,
 ) -> Problem:
     d = len(optimizer)
-    low, high = box
-    f = OnBox(Maximized(kind, d), (low,) * d, (high,) * d)
-    return Problem(
-        name=f"{function.lower()}-{d}",
-        title=f"{function}-{d}",
-        space=Space.box(f.low, f.high),
-        f=f,
-        values=f.values,
+    return on_box(
+        function,
+        Maximized(kind, d),
+        [box] * d,
+        [optimizer],
+        optimum,
         noise=NOISE,
-        optimum=optimum,
-        true_optimum=optimum,
-        optimizers=(tuple(optimizer),),
         n_initial=10 * d,
         budget=10 * d + 20 if d <= 10 else 10 * d,
         replications=30 if d <= 10 else 10,

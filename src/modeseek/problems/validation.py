@@ -34,8 +34,7 @@ from torch import Tensor
 
 from modeseek.parameters import Array
 from modeseek.problems.problem import Problem
-from modeseek.problems.synthetic import Maximized, OnBox
-from modeseek.space import Space
+from modeseek.problems.synthetic import Maximized, on_box
 
 Box = Sequence[tuple[float, float]]  # the edges of each coordinate
 
@@ -96,23 +95,10 @@ def _problem(
     total: int,
     noise: float,
 ) -> Problem:
-    d = len(box)
-    low, high = zip(*box, strict=True)
-    f = OnBox(function, low, high)
-    n_initial = min(2 * d + 3, 30)
-    return Problem(
-        name=f"{name.lower().replace(' ', '-')}-{d}",
-        title=f"{name}-{d}",
-        space=Space.box(f.low, f.high),
-        f=f,
-        values=f.values,
-        noise=noise,
-        optimum=optimum,
-        true_optimum=optimum,
-        optimizers=tuple(map(tuple, optimizers)),
-        n_initial=n_initial,
-        budget=total - n_initial,
-        replications=10,
+    n_initial = min(2 * len(box) + 3, 30)
+    budget = total - n_initial
+    return on_box(
+        name, function, box, optimizers, optimum, noise=noise, n_initial=n_initial, budget=budget, replications=10
     )
 
 
