@@ -79,6 +79,7 @@ def test_configurations_are_values() -> None:
         {"rho": float("nan")},
         {"w": float("inf")},
         {"p_drop": 1.0},
+        {"p_drop": 0.0, "w": 1.0},
         {"lr_min": 1.0},
         {"beta_max": 0.05},
         {"t0": 0.0},

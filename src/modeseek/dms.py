@@ -48,8 +48,8 @@ class DMSConfig:
         rho_far: its weight in every 2d-th iteration, which is for what lies far from all that is known; None: as ever.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
         polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
-        w: strength of classifier-free guidance.
-        p_drop: probability of dropping the condition in training.
+        w: strength of classifier-free guidance; 0: samples follow the condition as it was learned.
+        p_drop: probability of dropping the condition in training, which guidance needs.
         epochs, batch_size, lr, lr_min, hold_epochs, weight_decay: AdamW; the learning rate is held, then falls on a
             cosine to lr_min.
         hidden: width H of the score network.
@@ -70,9 +70,9 @@ class DMSConfig:
     rho_far: float | None = 3.0
     refine: Refinement = "joint"
     polish: bool = True
-    w: float = 1.0
-    p_drop: float = 0.15
-    epochs: int = 50
+    w: float = 0.0
+    p_drop: float = 0.0
+    epochs: int = 30
     batch_size: int = 256
     lr: float = 1e-3
     lr_min: float = 1e-4
@@ -119,6 +119,7 @@ class DMSConfig:
             value = getattr(self, name)
             inside = _is_real(value) and (low < value < high or (closed and value == low))
             _require(inside, name, f"in {'[' if closed else '('}{low}, {high})", value)
+        _require(self.w == 0 or self.p_drop > 0, "p_drop", f"over 0 for guidance with w = {self.w}", self.p_drop)
         _require(self.lr_min <= self.lr, "lr_min", f"at most lr = {self.lr}", self.lr_min)
         _require(self.beta_min < self.beta_max, "beta_max", f"over beta_min = {self.beta_min}", self.beta_max)
 
@@ -139,6 +140,7 @@ class DMSConfig:
             refine="point",
             polish=False,
             w=2.0,
+            p_drop=0.15,
             rho_far=None,
             warp=False,
             epochs=100,

@@ -27,7 +27,7 @@ def runs(tmp_path: Path, make_record: Callable[[str, str, int, float], Record]) 
     for task, method, level in (
         ("levy-10", "dms", 0.1),
         ("levy-10", "dms[warp=false]", 1.0),
-        ("levy-10", "dms[w=2]", 0.01),
+        ("levy-10", "dms[w=2;p_drop=0.15]", 0.01),
         ("levy-10", "dms[K=0]", 0.01),
         ("levy-10", "dms-paper", 0.3),
         ("levy-10", "ei", 0.1),
@@ -74,7 +74,7 @@ def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> No
     assert list(compared["hartmann-6"]) == ["dms"]
     assert ablated == {}
     assert {task: list(of) for task, of in removed.items()} == {
-        "levy-10": ["dms", "dms[w=2]", "dms[warp=false]"],
+        "levy-10": ["dms", "dms[w=2;p_drop=0.15]", "dms[warp=false]"],
         "hartmann-6": ["dms", "dms[warp=false]"],
     }
 
@@ -87,14 +87,14 @@ def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(ru
     table = ingredients.table(ablations.split(runs).removed)
     assert table.header == ["without", "method", "levy-10", "hartmann-6", "mean ratio"]
     lines = {line[1]: line for line in table.cells}
-    assert list(lines) == ["dms", "dms[warp=false]", "dms[w=2]"], "what was not run has no line"
+    assert list(lines) == ["dms", "dms[warp=false]", "dms[w=2;p_drop=0.15]"], "what was not run has no line"
     assert lines["dms"][0] == "(the default)"
     assert lines["dms"][-1] == "×1.00"
     both = np.sqrt(ratio(runs["levy-10"], "dms[warp=false]") * ratio(runs["hartmann-6"], "dms[warp=false]"))
     assert lines["dms[warp=false]"][-1] == f"×{both:.2f}"
     assert re.fullmatch(r"[\d.]+ ± [\d.]+ \*", lines["dms[warp=false]"][2])
-    assert lines["dms[w=2]"][-1] == f"×{ratio(runs['levy-10'], 'dms[w=2]'):.2f}"
-    assert lines["dms[w=2]"][3] == "", "not run on this task"
+    assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{ratio(runs['levy-10'], 'dms[w=2;p_drop=0.15]'):.2f}"
+    assert lines["dms[w=2;p_drop=0.15]"][3] == "", "not run on this task"
     assert "*" not in "".join(lines["dms"])
     final = {(row["task"], row["method"]): row["final"] for row in table.rows}
     assert final["hartmann-6", "dms"] == pytest.approx(runs["hartmann-6"]["dms"].final.mean())
@@ -103,17 +103,17 @@ def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(ru
 def test_without_the_default_there_is_nothing_to_compare_with(runs: Gathered) -> None:
     del runs["levy-10"]["dms"]
     lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
-    assert lines["dms[w=2]"][-1] == ""
-    assert "*" not in lines["dms[w=2]"][2]
+    assert lines["dms[w=2;p_drop=0.15]"][-1] == ""
+    assert "*" not in lines["dms[w=2;p_drop=0.15]"][2]
     assert lines["dms[warp=false]"][-1] == f"×{ratio(runs['hartmann-6'], 'dms[warp=false]'):.2f}"
 
 
 def test_regret_of_zero_has_a_ratio(runs: Gathered) -> None:
-    for method in ("dms", "dms[w=2]"):
+    for method in ("dms", "dms[w=2;p_drop=0.15]"):
         r = runs["levy-10"][method]
         runs["levy-10"][method] = dataclasses.replace(r, regret=np.zeros_like(r.regret))
     lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
-    assert lines["dms[w=2]"][-1] == "×1.00"
+    assert lines["dms[w=2;p_drop=0.15]"][-1] == "×1.00"
 
 
 def test_the_report_has_them_in_a_table_of_their_own(runs: Gathered, tmp_path: Path) -> None:

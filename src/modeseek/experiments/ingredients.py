@@ -25,7 +25,7 @@ WITHOUT = {  # the paper's setting instead of the default's, and the ingredient 
     f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
     f"{DEFAULT}[polish=false]": "polished mode",
     f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
-    f"{DEFAULT}[w=2]": "weaker guidance",
+    f"{DEFAULT}[w=2;p_drop=0.15]": "samples without guidance",
     f"{DEFAULT}[K=25]": "few steps of L-BFGS",
     f"{DEFAULT}[epochs=100;steps=50]": "short training",
 }
