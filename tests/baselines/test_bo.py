@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition import AcquisitionFunction, qLowerBoundMaxValueEntropy
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 
@@ -109,6 +109,18 @@ def test_the_settings_are_the_papers() -> None:
     assert bo.GIBBON().candidates == 10_000
     assert bo.UCB().coefficient == 1.0
     assert (bo.EI().num_restarts, bo.EI().raw_samples) == (10, 512)
+
+
+def test_gibbon_is_botorchs_without_the_covariances_of_its_candidates() -> None:
+    gp = fitted(history(20, 3))
+    model = botorch_model(gp)
+    torch.manual_seed(0)
+    ours = bo.GIBBON(candidates=300).acquisition(gp, model)
+    torch.manual_seed(0)
+    theirs = qLowerBoundMaxValueEntropy(model, candidate_set=torch.rand(300, 3, dtype=torch.float64))
+    torch.testing.assert_close(ours.posterior_max_values, theirs.posterior_max_values, atol=1e-8, rtol=1e-8)
+    x = torch.rand(50, 1, 3, dtype=torch.float64)
+    torch.testing.assert_close(ours(x), theirs(x), atol=1e-7, rtol=1e-7)
 
 
 def test_finite_differences_are_the_gradient_also_at_the_faces() -> None:

@@ -28,8 +28,12 @@ from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
 from botorch.models import SingleTaskGP
 from botorch.models.deterministic import GenericDeterministicModel
 from botorch.optim.optimize import optimize_acqf
+from botorch.posteriors.gpytorch import GPyTorchPosterior
+from botorch.posteriors.transformed import TransformedPosterior
 from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
 from botorch.utils.sampling import draw_sobol_samples, optimize_posterior_samples
+from gpytorch.distributions import MultivariateNormal
+from linear_operator.operators import DiagLinearOperator
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -170,7 +174,26 @@ class GIBBON(Acquisition):
 
     def acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
         x = torch.rand(self.candidates, gp.X.shape[-1], dtype=gp.X.dtype, device=gp.X.device)
-        return qLowerBoundMaxValueEntropy(model, candidate_set=x)
+        return qLowerBoundMaxValueEntropy(_WithMarginals(model, gp), candidate_set=x)
+
+
+class _WithMarginals(SingleTaskGP):
+    """A model whose posterior of n x d inputs has no covariances: GPyTorch would make all n² of them.
+
+    GIBBON samples f* from the means and variances of its candidates, 10,000 of them, and reads nothing else.
+    """
+
+    def __init__(self, model: SingleTaskGP, gp: GP) -> None:
+        super().__init__(model.train_inputs[0], model.train_targets[..., None], outcome_transform=None)
+        self.load_state_dict(model.state_dict())
+        self.requires_grad_(False).eval()
+        self.gp = gp
+
+    def posterior(self, X: Tensor, *args: Any, **options: Any) -> GPyTorchPosterior | TransformedPosterior:
+        if X.dim() > 2:
+            return super().posterior(X, *args, **options)
+        mean, deviation = self.gp.posterior(X[None])
+        return GPyTorchPosterior(MultivariateNormal(mean[0], DiagLinearOperator(deviation[0].square())))
 
 
 class _EntropySearch(Acquisition):
