@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from botorch.test_functions import synthetic as functions
 from torch import Tensor
 
 from modeseek import problems
+from modeseek.baselines.batched import LogEI
 from modeseek.experiments.campaign import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
 from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
@@ -40,7 +40,6 @@ from modeseek.pseudo import refine_inputs, sobol
 from modeseek.surrogate import GP, Hyperparameters, fit
 
 STARTS, RAW, STEPS = 64, 1000, 40
-LOG_2PI = math.log(2 * math.pi)
 
 
 def _tuning(
@@ -109,29 +108,17 @@ class Labels:
 
     def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
-        return torch.where(self.ei[:, None], self._log_ei(x)[0], self.gp.label(x, self.rho))
+        return torch.where(self.ei[:, None], self._log_ei.label(x), self.gp.label(x, self.rho))
 
     def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
-        """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI: the gradient of a label, scaled."""
-        log_ei, hazard, scale = self._log_ei(x)
-        of_ei = self.ei[:, None].expand_as(log_ei)
-        value, grad = self.gp.label_and_grad(x, torch.where(of_ei, hazard, self.rho))
-        return torch.where(of_ei, log_ei, value), grad * torch.where(of_ei, scale, 1.0)[..., None]
+        """The label and its gradient: b x m, b x m x d."""
+        of_ei, of_rho = self._log_ei.label_and_grad(x), self.gp.label_and_grad(x, self.rho)
+        ei = self.ei[:, None]
+        return torch.where(ei, of_ei[0], of_rho[0]), torch.where(ei[..., None], of_ei[1], of_rho[1])
 
-    def _log_ei(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """log EI, φ/Φ and Φ/EI, each b x m."""
-        mu, sigma = self.gp.posterior(x)
-        best = self.gp.posterior(self.gp.X)[0].amax(-1, keepdim=True)
-        z = (mu - best) / sigma
-        log_cdf, log_pdf = torch.special.log_ndtr(z), -0.5 * (z.square() + LOG_2PI)
-        far = z.clamp_max(-1)
-        mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-far / math.sqrt(2))
-        log_h = torch.where(
-            z > -1,
-            (log_pdf.exp() + z * log_cdf.exp()).clamp_min(1e-300).log(),
-            log_pdf + torch.log1p((far * mills).clamp_min(1e-12 - 1)),
-        )
-        return log_h + sigma.log(), (log_pdf - log_cdf).exp().clamp_max(1e3), (log_cdf - log_h).exp() / sigma
+    @property
+    def _log_ei(self) -> LogEI:
+        return LogEI(self.gp, self.gp.posterior(self.gp.X)[0].amax(-1, keepdim=True))
 
 
 def maximize(labels: Labels, generator: torch.Generator) -> Tensor:

@@ -14,7 +14,16 @@ from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments import batch
 from modeseek.experiments.batch import bytes_of_replication, run_batches
-from modeseek.experiments.campaign import NOISE, Work, initial_design, observe, observe_all, run_campaign, stream
+from modeseek.experiments.campaign import (
+    NOISE,
+    Work,
+    initial_design,
+    observe,
+    observe_all,
+    run_campaign,
+    run_replication,
+    stream,
+)
 from modeseek.experiments.records import Store, TornRecord
 
 TASK = "styblinski-tang-2"
@@ -59,6 +68,30 @@ def test_a_stopped_batch_goes_on_as_if_never_stopped(
     assert [(r.observed, r.values) for r in resumed] == [(r.observed, r.values) for r in whole]
     assert len(resumed[0].iterations) == problems.get(TASK).budget
     assert not file.exists()
+
+
+def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Work, "config", None)
+    group = [Work(TASK, "ucb", replication) for replication in range(2)]
+    assert bytes_of_replication(group[0]) > 0
+    whole = list(run_batches(group, tmp_path / "whole"))
+    with monkeypatch.context() as stopped:
+        advance = batch._advance
+        stopped.setattr(batch, "_advance", lambda *args: _interrupt() if args[-1] == 37 else advance(*args))
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(group, tmp_path / "stopped"))
+    resumed = list(run_batches(group, tmp_path / "stopped"))
+    assert [(r.status, r.batch, r.config) for r in resumed] == [("complete", 2, None)] * 2
+    assert [r.values for r in resumed] == [r.values for r in whole]
+    alone = run_replication(Work(TASK, "ucb", 1))
+    n = problems.get(TASK).n_initial
+    np.testing.assert_allclose(resumed[1].observed[:n], alone.observed[:n], rtol=1e-6)
+    assert np.mean([max(r.values) for r in resumed]) > np.mean([max(r.values[:n]) for r in resumed])
+    assert set(resumed[0].stages) == set(alone.stages) == {"fit", "acquire"}
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(

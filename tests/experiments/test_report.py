@@ -17,7 +17,7 @@ from modeseek.cli import main
 from modeseek.errors import ConfigError
 from modeseek.experiments import figures
 from modeseek.experiments.records import Record, Store
-from modeseek.experiments.tables import Gathered, gather, p_value, summary_rows, summary_table
+from modeseek.experiments.tables import Gathered, against_table, gather, p_value, summary_rows, summary_table
 
 TASKS = ("styblinski-tang-2", "levy-10")
 VALIDATION = ("final simple regret", "area under log regret", "regret over evaluations")  # its sections
@@ -71,6 +71,26 @@ def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
     assert p_value(runs["dms"], runs["dms"]) == 1.0
 
 
+def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: Path) -> None:
+    runs = gather(Store(folder))
+    of_levy = runs["levy-10"]
+    dms = of_levy["dms"]
+    twelve = dataclasses.replace(
+        dms, replications=tuple(range(12)), regret=np.concatenate([dms.regret, dms.regret[:4]])
+    )
+    regret = 0.5 * twelve.regret
+    regret[0] = 100 * twelve.regret[0]
+    ei = dataclasses.replace(twelve, method="ei", regret=regret)
+    assert ei.final.mean() > twelve.final.mean(), "one pair of twelve turns the mean, not the test"
+    of_levy.update({"dms": twelve, "ei": ei, "sobol": dataclasses.replace(twelve, method="sobol")})
+    runs["styblinski-tang-2"].pop("sobol")
+    table = against_table({"tasks": runs})
+    assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse at the end on"]
+    assert table.cells == [["sobol", "0 / 1 / 0", "0 / 1 / 0", ""], ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"]]
+    few = {"levy-10": {m: dataclasses.replace(r, replications=(0, 1), regret=r.regret[:2]) for m, r in of_levy.items()}}
+    assert not against_table({"tasks": few}).cells, "nothing to be said of two pairs"
+
+
 def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:
     Store(folder).append(dataclasses.replace(make_record("levy-10", "dms", 20, 0.1), config={"m": 1}))
     with pytest.raises(ConfigError, match="dms on levy-10"):
@@ -104,6 +124,7 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
         assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (out / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
     assert "±" in (out / "summary.md").read_text()
+    assert "| ei | 2 / 0 / 0 | 2 / 0 / 0 |  |" in (out / "against.md").read_text()
     assert "rho=0" not in (out / "summary.md").read_text(), "variants are in the ablations alone"
     assert "| ρ, weight of σ | 0 |" in (out / "ablations.md").read_text()
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))

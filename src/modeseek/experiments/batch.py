@@ -1,4 +1,5 @@
-"""All replications of a task as one batch on one device: DMS alone, which is batch-first throughout.
+"""All replications of a task as one batch on one device: DMS, batch-first throughout, and the acquisition functions of
+`baselines/batched.py`.
 
 Tasks with as many parameters, initial points and evaluations share a batch. A batch in progress is kept in a file
 beside the records of its first task, `results/<task>/<method>.<first>-<last>.batch`, so that a run that was stopped or
@@ -25,8 +26,9 @@ from torch import Tensor
 from tqdm import tqdm
 
 from modeseek import graphs, problems
+from modeseek.baselines import batched
 from modeseek.diffusion.network import parameter_count
-from modeseek.dms import DMSConfig, State, suggest
+from modeseek.dms import State, Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
 from modeseek.experiments.records import Record, TornRecord
@@ -87,11 +89,12 @@ def replications_that_fit(work: Work) -> int:
 def bytes_of_replication(work: Work) -> int:
     """What the largest tensors of one replication's last iteration take, each stage's counted as if all were there."""
     problem, config = problems.get(work.task), work.config
-    assert config is not None
     d, n = problem.d, problem.n_initial + problem.budget
-    m, _, S = config.sizes(d)
+    m, _, S = (batched.RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
     fit = 3 * 10 * n * n  # starts, and copies of K, A, G
     refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
+    if config is None:
+        return 8 * (fit + refine)
     mean_shift = 6 * S * S
     train = 10 * m * 6 * (d + 17) + 8 * max(m, 256) * config.hidden + 8 * parameter_count(d, config.hidden)
     return 8 * (fit + refine + mean_shift) + 4 * train
@@ -109,8 +112,7 @@ class Progress:
 
 
 def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record]:
-    problem, config = problems.get(group[0].task), group[0].config  # of the others, what counts here is the same
-    assert config is not None
+    problem = problems.get(group[0].task)  # of the others, what counts here is the same
     run = _load(file, group) or _begin(group)
     total, error = problem.n_initial + problem.budget, None
     name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
@@ -120,7 +122,7 @@ def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record
             range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"
         ):
             if number >= problem.n_initial:
-                _advance(run, problem, config, group, number)
+                _advance(run, problem, group, number)
             run.outcomes = torch.cat([run.outcomes, _observe(run.X[:, number], group, number)[..., None]], -1)
             if time.monotonic() - saved > SAVE_EVERY:
                 _save(file, run, group)
@@ -162,14 +164,18 @@ def _observe(X: Tensor, group: Sequence[Work], number: int) -> Tensor:
     return outcomes
 
 
-def _advance(run: Progress, problem: Problem, config: DMSConfig, group: Sequence[Work], number: int) -> None:
+def _advance(run: Progress, problem: Problem, group: Sequence[Work], number: int) -> None:
     """Add the next point of each replication, snapped."""
     began = time.perf_counter()
-    device = torch.device(group[0].device)
+    device, config = torch.device(group[0].device), group[0].config
     seed = seed_of(stream(problem.name, min(work.replication for work in group), METHOD, number))
     data, outcomes = run.X.to(device), run.outcomes[0].to(device)
-    generator, discrete = torch.Generator().manual_seed(seed), rounding(problem.space, device)
-    out = suggest(data, outcomes, config, generator, run.state, rounding=discrete)
+    generator = torch.Generator().manual_seed(seed)
+    out: Suggestion | batched.Chosen
+    if config is None:
+        out = batched.suggest(group[0].method, data, outcomes, generator, run.state)
+    else:
+        out = suggest(data, outcomes, config, generator, run.state, rounding=rounding(problem.space, device))
     x_next = torch.from_numpy(problem.space.snap(out.x_next.cpu().numpy()))
     run.X, run.state = torch.cat([run.X, x_next[:, None]], 1), out.state
     run.iterations.append(time.perf_counter() - began)

@@ -294,12 +294,13 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
 
 
 def _run_as_batches(missing: list[Work], workers: int, folder: Path, progress: bool) -> Iterator[Record]:
+    from modeseek.baselines.batched import ACQUISITIONS as BATCHED  # noqa: N811
     from modeseek.experiments.batch import run_batches
 
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in missing:
-        if work.config is None:
-            raise ConfigError(f"engine='batch' runs DMS only, not {work.method!r}")
+        if work.config is None and work.method not in BATCHED:
+            raise ConfigError(f"engine='batch' runs DMS, {', '.join(BATCHED)}, not {work.method!r}")
         groups.setdefault(_tensors_of(work), []).append(work)
     for group in groups.values():
         yield from run_batches(group, folder, progress)

@@ -12,7 +12,7 @@ from modeseek.errors import ModeseekError
 from modeseek.experiments import ablations, cost, distribution, figures, ingredients, page, seconds
 from modeseek.experiments.measurements import read
 from modeseek.experiments.records import Store
-from modeseek.experiments.tables import Gathered, Table, gather, summary_table
+from modeseek.experiments.tables import REFERENCE, Gathered, Table, against_table, gather, summary_table
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,7 @@ def _of_methods(runs: Gathered) -> list[Section]:
         for is_real in (False, True)
     )
     return [
+        *_against({"the paper's tasks": of_paper, "validation tasks": of_validation}),
         *_tables(of_paper, ("summary", "Final simple regret"), ("area", "Area under log regret")),
         *_curves(synthetic, "figure1", "Synthetic tasks: regret over evaluations"),
         *_curves(real, "figure2", "Real tasks: regret over evaluations"),
@@ -132,6 +133,22 @@ def _of_methods(runs: Gathered) -> list[Section]:
             "Tasks that no setting was chosen on. ",
         ),
         *_curves(of_validation, "validation-curves", "Validation tasks: regret over evaluations"),
+    ]
+
+
+def _against(groups: dict[str, Gathered]) -> list[Section]:
+    groups = {name: runs for name, runs in groups.items() if any(REFERENCE in methods for methods in runs.values())}
+    table = against_table(groups)
+    if not table.cells:
+        return []
+    return [
+        Section(
+            "against",
+            "The default against each method",
+            "On how many tasks dms is better / level / worse (Wilcoxon signed-rank over replications, 5 %), by final "
+            "regret and by the area under log regret. No setting was chosen on the validation tasks.",
+            table,
+        )
     ]
 
 

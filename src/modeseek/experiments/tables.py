@@ -21,6 +21,8 @@ from modeseek.parameters import Array
 
 REFERENCE = "dms"  # whom the others are tested against
 LEVEL = 0.05
+Measure = Literal["final", "area"]  # final regret, area under its logarithm
+_MEASURES: dict[Measure, str] = {"final": "at the end", "area": "all along"}
 REGRET_FLOOR = 1e-6  # of the logarithm: regret of exactly zero has none
 
 Row = dict[str, str | float | int]
@@ -107,13 +109,53 @@ def in_order(methods: Collection[str]) -> list[str]:
     return sorted(methods, key=lambda method: (order.index(method.partition("[")[0]), method))
 
 
-def p_value(runs: Runs, reference: Runs) -> float:
-    """Two-sided Wilcoxon signed-rank test of final regret, paired by replication; NaN with fewer than six pairs."""
-    common = sorted(set(runs.replications) & set(reference.replications))
-    if len(common) < 6:  # with five pairs no result can be significant at 5 %
+def p_value(runs: Runs, reference: Runs, what: Measure = "final") -> float:
+    """Two-sided Wilcoxon signed-rank test, paired by replication; NaN with fewer than six pairs."""
+    difference = _paired(runs, reference, what)
+    if len(difference) < 6:  # with five pairs no result can be significant at 5 %
         return float("nan")
-    a, b = (r.final[[r.replications.index(i) for i in common]] for r in (runs, reference))
-    return 1.0 if np.array_equal(a, b) else float(stats.wilcoxon(a, b).pvalue)
+    return 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue)
+
+
+def _paired(runs: Runs, reference: Runs, what: Measure) -> Array:
+    """The method minus the reference, of each replication that both have."""
+    common = sorted(set(runs.replications) & set(reference.replications))
+    a, b = (getattr(r, what)[[r.replications.index(i) for i in common]] for r in (runs, reference))
+    return np.asarray(a - b)
+
+
+def verdict(runs: Runs, reference: Runs, what: Measure) -> Literal["better", "level", "worse"] | None:
+    """How the reference does beside a method, by Wilcoxon's test; None with too few pairs for one."""
+    p = p_value(runs, reference, what)
+    if np.isnan(p):
+        return None
+    if p >= LEVEL:
+        return "level"
+    difference = _paired(runs, reference, what)
+    signed_ranks = stats.rankdata(np.abs(difference)) * np.sign(difference)
+    return "better" if signed_ranks.sum() > 0 else "worse"
+
+
+def against_table(groups: dict[str, Gathered]) -> Table:
+    """For each method, on how many tasks of each group DMS is better, level and worse; and where it is worse."""
+    names = in_order({name for runs in groups.values() for methods in runs.values() for name in methods} - {REFERENCE})
+    rows: list[Row] = []
+    cells = []
+    for name in names:
+        texts, lost = [], []
+        for group, runs in groups.items():
+            both = {task: of for task, of in runs.items() if name in of and REFERENCE in of}
+            for what, label in _MEASURES.items():
+                verdicts = {task: verdict(of[name], of[REFERENCE], what) for task, of in both.items()}
+                counts = {v: list(verdicts.values()).count(v) for v in ("better", "level", "worse")}
+                texts.append(" / ".join(map(str, counts.values())) if any(counts.values()) else "")
+                worse = [task for task, v in verdicts.items() if v == "worse"]
+                lost += worse if what == "final" else []
+                rows.append({"method": name, "tasks": group, "measure": label, **counts, "worse on": ", ".join(worse)})
+        if any(texts):
+            cells.append([name, *texts, ", ".join(lost)])
+    header = [f"{group}, {label}" for group in groups for label in _MEASURES.values()]
+    return Table(["method", *header, "worse at the end on"], cells, rows)
 
 
 def mean_and_error(sample: Array) -> tuple[float, float]:
@@ -157,7 +199,7 @@ def _ranks(samples: dict[str, Array]) -> dict[str, int]:
     return dict(zip(samples, ranks, strict=True))
 
 
-def summary_table(runs: Gathered, what: Literal["final", "area"]) -> Table:
+def summary_table(runs: Gathered, what: Measure) -> Table:
     """Final regret or area: mean ± standard error and rank, the best in bold, * where it differs from DMS.
 
     The last line has mean ranks among the methods that ran on every task, if there are several.

@@ -1,0 +1,144 @@
+"""UCB, LogEI and PI for many problems at once, as DMS has them, with closed-form gradients.
+
+`bo.py` asks BoTorch for one point of one problem. These are the same functions of the same surrogate, maximized in the
+same way, from 10 of 512 raw samples, by the batched L-BFGS of `lbfgs.py`; a GPU then runs all replications of a task in
+the time of one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from modeseek.baselines.history import timed
+from modeseek.dms import State
+from modeseek.outcomes import standardize
+from modeseek.pseudo import refine_inputs, sobol
+from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
+
+RESTARTS, RAW_SAMPLES = 10, 512
+STEPS = 200  # of L-BFGS; most runs converge within fifty
+LOG_2PI = math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class _Improvement:
+    """A function of z = (μ − best)/σ, a label without a ρ; `best` is b x 1."""
+
+    gp: GP
+    best: Tensor
+    recordable = True
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d."""
+        return self.gp.X
+
+    @property
+    def y(self) -> Tensor:
+        """Their outcomes, b x n."""
+        return self.gp.y
+
+
+class PI(_Improvement):
+    """z: the probability of improvement is Φ(z), which has the same maxima."""
+
+    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        mu, sigma = self.gp.posterior(x)
+        return (mu - self.best) / sigma
+
+    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+        """∇z = (∇μ − z ∇σ)/σ: the gradient of the label μ − zσ, scaled."""
+        mu, sigma = self.gp.posterior(x)
+        z = (mu - self.best) / sigma
+        _, grad = self.gp.label_and_grad(x, -z)
+        return z, grad / sigma[..., None]
+
+
+class LogEI(_Improvement):
+    """log E max(f − best, 0) = log σ + log h(z) with h(z) = φ(z) + z Φ(z) (Ament et al. 2023)."""
+
+    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        return self._terms(x)[0]
+
+    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+        """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI: the gradient of the label μ + φ/Φ σ, scaled."""
+        log_ei, hazard, scale = self._terms(x)
+        _, grad = self.gp.label_and_grad(x, hazard)
+        return log_ei, grad * scale[..., None]
+
+    def _terms(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """log EI, φ/Φ and Φ/EI, each b x m."""
+        mu, sigma = self.gp.posterior(x)
+        z = (mu - self.best) / sigma
+        log_cdf, log_pdf = torch.special.log_ndtr(z), -0.5 * (z.square() + LOG_2PI)
+        # Far to the left φ and zΦ cancel; with Mills' ratio Φ = φ·mills, and h = φ (1 + z·mills).
+        left = z.clamp_max(-1)
+        mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-left / math.sqrt(2))
+        far = left.clamp_max(-1e5)  # where 1 + z·mills, about 1/z², is lost in rounding, too
+        log_factor = torch.where(left > -1e5, torch.log1p((left * mills).clamp_min(1e-15 - 1)), -2 * (-far).log())
+        near = (log_pdf.exp() + z * log_cdf.exp()).clamp_min(1e-300).log()
+        log_h = torch.where(z > -1, near, log_pdf + log_factor)
+        return log_h + sigma.log(), (log_pdf - log_cdf).exp(), (log_cdf - log_h).exp() / sigma
+
+
+def _over_best(kind: type[PI] | type[LogEI]) -> Callable[[GP], Surrogate]:
+    return lambda gp: kind(gp, gp.y.amax(-1, keepdim=True))
+
+
+ACQUISITIONS: dict[str, Callable[[GP], Surrogate]] = {
+    "ucb": lambda gp: gp,  # its label with ρ = 1 is UCB with the paper's coefficient
+    "logei": _over_best(LogEI),
+    "pi": _over_best(PI),
+}
+
+
+class Chosen(NamedTuple):
+    """The next point of each problem, and what the next iteration starts from."""
+
+    x_next: Tensor  # b x d
+    state: State
+    seconds: dict[str, float]
+
+
+def suggest(name: str, X: Tensor, Y: Tensor, generator: torch.Generator, state: State | None = None) -> Chosen:
+    """The maximum of an acquisition function for every problem: X is b x n x d on the unit cube, Y b x n.
+
+    Args:
+        name: of `ACQUISITIONS`.
+        generator: on the CPU.
+    """
+    seconds: dict[str, float] = {}
+    with timed(seconds, "fit"):
+        gp = fit(X, standardize(Y), None if state is None else Hyperparameters(state.lengthscale, state.noise))
+    with timed(seconds, "acquire"):
+        x_next = maximize(ACQUISITIONS[name](gp), generator).cpu()  # which waits for a GPU
+    return Chosen(x_next, State(*gp.hyperparameters, network=X.new_zeros(len(X), 0)), seconds)
+
+
+def maximize(function: Surrogate, generator: torch.Generator) -> Tensor:
+    """The best end of L-BFGS runs: b x d.
+
+    They start at the best raw sample and at others drawn with weights that grow with their value, as in BoTorch's
+    `initialize_q_batch`.
+    """
+    b, _, d = function.X.shape
+    x = sobol(RAW_SAMPLES, d, generator, (b,)).to(function.X)
+    values = function.label(x, 1.0)
+    z = (values - values.mean(-1, keepdim=True)) / values.std(-1, keepdim=True).clamp_min(1e-12)
+    drawn = torch.multinomial(z.exp().cpu(), RESTARTS, generator=generator).to(x.device)
+    drawn[:, -1] = values.argmax(-1)
+    ends = refine_inputs(function, _rows(x, drawn), K=STEPS, rho=1.0)
+    return _rows(ends, function.label(ends, 1.0).argmax(-1, keepdim=True)).squeeze(-2)
+
+
+def _rows(x: Tensor, index: Tensor) -> Tensor:
+    """x is b x m x d, index b x k: b x k x d."""
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
