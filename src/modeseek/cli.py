@@ -257,10 +257,12 @@ def _bench_run(options: argparse.Namespace) -> None:
     from modeseek.experiments.records import Store
 
     tasks = _expand(options.task, {"all": problems.names(), "validation": problems.validation_names()})
-    methods = _expand(options.method, {"all": baselines.names(), "ingredients": ingredients.methods()})
-    campaigns = (
-        [([task], ablations.methods(task)) for task in tasks] if methods == ["ablations"] else [(tasks, methods)]
-    )
+    lists = {"all": baselines.names(), "ingredients": ingredients.methods()}
+    if "ablations" in options.method:  # other methods for each task
+        lists_of = {task: {**lists, "ablations": ablations.methods(task)} for task in tasks}
+        campaigns = [([task], _expand(options.method, lists_of[task])) for task in tasks]
+    else:
+        campaigns = [(tasks, _expand(options.method, lists))]
     records = []
     for of_tasks, of_methods in campaigns:
         records += run_campaign(

@@ -55,6 +55,9 @@ def test_the_command_line_knows_the_list_of_each_task(monkeypatch: pytest.Monkey
     monkeypatch.setattr(campaign, "run_campaign", remember)
     main(["bench", "run", "--task", ",".join(ablations.TASKS), "--method", "ablations", "--out", str(tmp_path)])
     assert asked == [([task], ablations.methods(task)) for task in ablations.TASKS]
+    asked.clear()
+    main(["bench", "run", "--task", "levy-10", "--method", "dms,ablations,ei", "--out", str(tmp_path)])
+    assert asked == [(["levy-10"], ["dms", *ablations.methods("levy-10"), "ei"])], "beside others, too"
 
 
 def test_variants_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
