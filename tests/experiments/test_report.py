@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from modeseek import problems
+from modeseek import baselines, problems
 from modeseek.cli import main
 from modeseek.errors import ConfigError
 from modeseek.experiments import figures
@@ -170,6 +170,14 @@ def test_validation_tasks_alone_make_a_report(make_record: MakeRecord, tmp_path:
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     assert not (tmp_path / "out" / "summary.md").exists()
     assert (tmp_path / "out" / "validation-curves.png").exists()
+
+
+def test_a_method_has_one_style_in_all_figures_and_no_other_has_it(folder: Path) -> None:
+    runs = gather(Store(folder))
+    alone = figures.styles({"levy-10": {"sobol": runs["levy-10"]["sobol"]}})
+    assert alone == {"sobol": figures.styles(runs)["sobol"]}
+    everyone = figures.styles({"levy-10": dict.fromkeys(baselines.names(), runs["levy-10"]["sobol"])})
+    assert len({(style.colour, style.dashed) for style in everyone.values()}) == len(baselines.names())
 
 
 def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from modeseek import problems
+from modeseek import baselines, problems
 from modeseek.dms import STAGES
 from modeseek.errors import ModeseekError
 from modeseek.experiments import ablations, distribution
@@ -57,11 +57,12 @@ def limits(bands: Sequence[Band]) -> tuple[float, float]:
 
 
 def styles(runs: Gathered) -> dict[str, Style]:
-    """A style a method, the same in every panel; those that find no colour left are dashed."""
-    names = in_order({name for methods in runs.values() for name in methods})
+    """A style a method, the same in every panel and figure; those that find no colour left are dashed."""
+    present = in_order({name for methods in runs.values() for name in methods})
+    names = dict.fromkeys([*in_order(baselines.names()), *present])  # those that are not here keep their colours
     solid, dashed = ((colour, False) for colour in PALETTE), ((colour, True) for colour in PALETTE[2:])
-    lines = zip(names, itertools.cycle([*solid, *dashed]), strict=False)
-    return {name: Style(*line, thick=name.startswith("dms")) for name, line in lines}
+    lines = dict(zip(names, itertools.cycle([*solid, *dashed]), strict=False))
+    return {name: Style(*lines[name], thick=name.startswith("dms")) for name in present}
 
 
 def draw_regret(runs: Gathered, path: Path) -> list[Path]:
