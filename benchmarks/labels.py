@@ -27,10 +27,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from botorch.test_functions import synthetic as functions
+from scipy.stats import rankdata
 from torch import Tensor
 
 from modeseek import problems
-from modeseek.baselines.batched import LogEI
+from modeseek.baselines.batched import LogEI, rows_of
 from modeseek.experiments.campaign import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
 from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
@@ -126,15 +127,11 @@ def maximize(labels: Labels, generator: torch.Generator) -> Tensor:
     b, _, d = labels.X.shape
     x = sobol(RAW, d, generator, (b,)).to(labels.X)
     kept = min(8, labels.y.shape[-1])
-    best = _rows(labels.X, labels.y.topk(kept, -1).indices)
+    best = rows_of(labels.X, labels.y.topk(kept, -1).indices)
     near = [best, *(best + s * torch.randn(best.shape, generator=generator).to(best) for s in (0.02, 0.1))]
-    starts = [_rows(x, labels.label(x).topk(STARTS - 3 * kept, -1).indices), *(z.clamp(0, 1) for z in near)]
+    starts = [rows_of(x, labels.label(x).topk(STARTS - 3 * kept, -1).indices), *(z.clamp(0, 1) for z in near)]
     ends = refine_inputs(labels, torch.cat(starts, -2), K=STEPS, rho=0.0)
-    return _rows(ends, labels.label(ends).argmax(-1, keepdim=True)).squeeze(-2)
-
-
-def _rows(x: Tensor, index: Tensor) -> Tensor:
-    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+    return rows_of(ends, labels.label(ends).argmax(-1, keepdim=True)).squeeze(-2)
 
 
 def propose(gp: GP, rules: list[str], iteration: int, generator: torch.Generator) -> Tensor:
@@ -207,14 +204,35 @@ def run(task: str, variants: list[str], reps: int, device: str) -> dict[str, dic
     return {v: {"final": regret[i, :, -1].tolist(), "area": area[i].tolist()} for i, v in enumerate(variants)}
 
 
+def mean_ranks(results: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, dict[str, float]]:
+    """Of each variant, over tasks and replications, by final regret and by area."""
+    variants = list(next(iter(results.values())))
+    of_task = {
+        what: [np.mean(rankdata([of[v][what] for v in variants], axis=0), axis=1) for of in results.values()]
+        for what in ("final", "area")
+    }
+    means = {what: np.mean(ranks, axis=0) for what, ranks in of_task.items()}
+    return {v: {what: float(means[what][i]) for what in means} for i, v in enumerate(variants)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", nargs="+", required=True)
-    parser.add_argument("--tasks", nargs="+", required=True)
+    parser.add_argument("--variants", nargs="+", default=[])
+    parser.add_argument("--tasks", nargs="+", default=[])
     parser.add_argument("--reps", type=int, default=16)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--ranks", type=Path, help="print mean ranks of each round of a file like results/tuning/labels.json"
+    )
     args = parser.parse_args()
+    if args.ranks is not None:
+        for name, results in json.loads(args.ranks.read_text()).items():
+            for variant, ranks in mean_ranks(results).items():
+                print(f"{name}, {variant}: final {ranks['final']:.2f}, area {ranks['area']:.2f}")
+        return
+    if not (args.variants and args.tasks and args.out):
+        parser.error("--variants, --tasks and --out are needed, or --ranks")
     results = json.loads(args.out.read_text()) if args.out.exists() else {}
     for task in args.tasks:
         began = time.perf_counter()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
+import re
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import modeseek
-from modeseek.errors import MissingExtraError, ModeseekError
+from modeseek.errors import ConfigError, MissingExtraError, ModeseekError
 
 OPTIMIZE_EPILOG = """\
 example, with `def objective(params): ...` in my_module.py:
@@ -167,11 +169,13 @@ def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "or ingredients, the default without each of its ingredients",
     )
     run.add_argument(
-        "--reps", type=int, help="replications (default: the paper's number, 30 to d = 10, then 10; 10 for validation)"
+        "--reps",
+        type=_positive,
+        help="replications (default: the paper's number, 30 to d = 10, then 10; 10 for validation)",
     )
     run.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
     run.add_argument("--engine", choices=("local", "ray", "batch"), default="local", help="(default: local processes)")
-    run.add_argument("--workers", type=int, default=1, help="processes, for local and ray (default: 1)")
+    run.add_argument("--workers", type=_positive, default=1, help="processes, for local and ray (default: 1)")
     run.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
     run.add_argument("--retry-failed", action="store_true", help="run replications again whose record says failed")
     run.set_defaults(run=_bench_run)
@@ -205,7 +209,11 @@ def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.Argume
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    outside_brackets = r",(?![^\[]*\])"
+    names = [name.strip() for name in re.split(outside_brackets, text) if name.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} has no name in it")
+    return names
 
 
 def _sizes(text: str) -> list[int]:
@@ -256,6 +264,8 @@ def _bench_run(options: argparse.Namespace) -> None:
     from modeseek.experiments.campaign import run_campaign
     from modeseek.experiments.records import Store
 
+    _check_lists("task", options.task, ["all", "validation"], [*problems.names(), *problems.validation_names()])
+    _check_lists("method", options.method, ["all", "ablations", "ingredients"], baselines.names())
     tasks = _expand(options.task, {"all": problems.names(), "validation": problems.validation_names()})
     lists = {"all": baselines.names(), "ingredients": ingredients.methods()}
     if "ablations" in options.method:  # other methods for each task
@@ -280,6 +290,14 @@ def _bench_run(options: argparse.Namespace) -> None:
     for record in failed:
         reason = (record.error or "").strip().splitlines()[-1]
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
+
+
+def _check_lists(kind: str, names: list[str], lists: list[str], known: list[str]) -> None:
+    """ConfigError for an unknown name that is nearest to a list's; of others, `problems` and `baselines` know more."""
+    for name in names:
+        near = difflib.get_close_matches(name, [*lists, *known], n=1)
+        if name not in known and near and near[0] in lists and name != near[0]:
+            raise ConfigError(f"there is no {kind} {name!r}; did you mean {near[0]!r}? Lists are {', '.join(lists)}")
 
 
 def _expand(names: list[str], lists: dict[str, list[str]]) -> list[str]:

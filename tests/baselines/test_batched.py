@@ -66,9 +66,51 @@ def test_log_ei_is_exact_far_from_improvement(z: float) -> None:
     x = torch.rand(1, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     mu, sigma = gp.posterior(x)
     best = mu - z * sigma
+    x.requires_grad_(True)
     theirs = LogExpectedImprovement(botorch_model(gp), best_f=best[0, 0])(x)
-    torch.testing.assert_close(batched.LogEI(gp, best).label(x)[0], theirs, rtol=1e-5, atol=1e-5)
-    assert all(t.isfinite().all() for t in batched.LogEI(gp, best).label_and_grad(x))
+    (slope,) = torch.autograd.grad(theirs.sum(), x)
+    with torch.no_grad():
+        value, grad = batched.LogEI(gp, best).label_and_grad(x.detach())
+    torch.testing.assert_close(value[0], theirs.detach(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(grad, slope, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(batched.LogEI(gp, best).label(x.detach()), value)
+
+
+def test_points_without_a_value_are_passed_over() -> None:
+    gp = fitted(20, 2, seed=0)
+
+    class HalfNaN(batched.PI):
+        def label(self, x: torch.Tensor, rho: float = 0.0) -> torch.Tensor:
+            return torch.where(x[..., 0] < 0.5, super().label(x), torch.nan)
+
+        def label_and_grad(self, x: torch.Tensor, rho: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.label(x), super().label_and_grad(x)[1]
+
+    x = batched.maximize(HalfNaN(gp, gp.y.amax(-1, keepdim=True)), torch.Generator().manual_seed(0))
+    assert x.shape == (1, 2)
+    assert x[0, 0] < 0.5
+
+
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_hardly_any_data_and_equal_outcomes_have_an_answer(name: str) -> None:
+    X = torch.rand(2, 1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for inputs, outcomes in ((X, X[..., 0]), (X.expand(2, 9, 3), torch.ones(2, 9, dtype=torch.float64))):
+        x = batched.suggest(name, inputs, outcomes, torch.Generator().manual_seed(0)).x_next
+        assert ((x >= 0) & (x <= 1)).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_cpu_and_gpu_agree(name: str) -> None:
+    X, Y = (torch.cat(rows) for rows in zip(*(data(30, 4, seed) for seed in range(4)), strict=True))
+    here, there = (
+        batched.suggest(name, X.to(place), Y.to(place), torch.Generator().manual_seed(0)) for place in ("cpu", "cuda")
+    )
+    torch.testing.assert_close(there.state.lengthscale.cpu(), here.state.lengthscale, rtol=1e-2, atol=1e-2)
+    function = batched.ACQUISITIONS[name](fit(X, standardize(Y)))
+    gap = function.label(there.x_next[:, None], 1.0) - function.label(here.x_next[:, None], 1.0)
+    assert gap.abs().median() < 1e-3
 
 
 @pytest.mark.parametrize("name", list(THEIRS))

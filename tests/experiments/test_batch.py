@@ -22,9 +22,11 @@ from modeseek.experiments.campaign import (
     observe_all,
     run_campaign,
     run_replication,
+    seed_of,
     stream,
 )
 from modeseek.experiments.records import Store, TornRecord
+from modeseek.problems import Problem
 
 TASK = "styblinski-tang-2"
 CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
@@ -37,6 +39,10 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def works(n: int) -> list[Work]:
     return [Work(TASK, "dms", replication) for replication in range(n)]
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def stop_at(number: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +76,79 @@ def test_a_stopped_batch_goes_on_as_if_never_stopped(
     assert not file.exists()
 
 
+@pytest.mark.parametrize("number", [0, 7, 20, 37])
+def test_a_batch_stopped_in_an_evaluation_goes_on_as_if_never_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    whole = list(run_batches(works(2), tmp_path / "whole"))
+
+    def stopping(*args: object) -> object:
+        if args[-1] == number:
+            raise KeyboardInterrupt
+        return observe_all(*args)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(batch, "observe_all", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(works(2), tmp_path / "stopped"))
+    resumed = list(run_batches(works(2), tmp_path / "stopped"))
+    assert [(r.status, r.values) for r in resumed] == [("complete", r.values) for r in whole]
+
+
+def test_a_failing_replication_does_not_stop_the_rest_of_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suggested = []
+
+    def failing(problem: Problem, U: np.ndarray, replications: list[int], number: int) -> tuple[np.ndarray, np.ndarray]:
+        if number == 37 and 1 in replications:
+            raise RuntimeError("replication 1 of four")
+        return observe_all(problem, U, replications, number)
+
+    monkeypatch.setattr(batch, "observe_all", failing)
+    monkeypatch.setattr(batch, "suggest", lambda X, *rest, **named: suggested.append(X) or suggest(X, *rest, **named))
+    records = list(run_batches(works(4), tmp_path))
+    assert [(r.replication, r.status, len(r.values)) for r in records] == [
+        (r, "failed" if r == 1 else "complete", 37 if r == 1 else 60) for r in range(4)
+    ]
+    assert "replication 1 of four" in (records[1].error or "")
+    assert {r.batch for r in records} == {1, 2}
+    assert sum(len(X) for X in suggested) == 3 * 40 + 17 + 4 + 2 + 1, "the halves went on from where the whole was"
+    assert records[2].iterations[0] / 2 == pytest.approx(records[0].iterations[0]), "shares of the same seconds"
+    assert not list(tmp_path.glob("*/*.batch*"))
+
+
+def test_a_full_disk_is_no_failure_of_the_replications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "SAVE_EVERY", 0.0)
+    with monkeypatch.context() as full:
+        full.setattr(batch, "save_file", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space"):
+            list(run_batches(works(2), tmp_path))
+    assert [r.status for r in run_batches(works(2), tmp_path)] == ["complete"] * 2
+
+
+def test_a_stopped_batch_goes_on_where_less_would_fit_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(run_batches(works(4), tmp_path / "whole"))
+    with monkeypatch.context() as stopped:
+        stop_at(37, KeyboardInterrupt(), stopped)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(works(4), tmp_path / "stopped"))
+    monkeypatch.setattr(batch, "replications_that_fit", lambda work: 3)
+    resumed = list(run_batches(works(5), tmp_path / "stopped"))
+    assert [r.replication for r in resumed] == list(range(5)), "and one that was not in it"
+    assert [r.values for r in resumed[:4]] == [r.values for r in whole]
+    assert not list((tmp_path / "stopped").glob("*/*.batch"))
+
+
+def test_parts_of_a_campaign_draw_different_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(batch, "replications_that_fit", lambda work: 3)
+    monkeypatch.setattr(batch, "seed_of", lambda sequence: seeds.append(seed_of(sequence)) or seed_of(sequence))
+    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(2)]
+    list(run_batches([*both[1:], both[0]], tmp_path))
+    assert len(set(seeds)) == len(seeds) == 2 * problems.get("branin-2").budget
+
+
 def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Work, "config", None)
     group = [Work(TASK, "ucb", replication) for replication in range(2)]
@@ -77,7 +156,7 @@ def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: p
     whole = list(run_batches(group, tmp_path / "whole"))
     with monkeypatch.context() as stopped:
         advance = batch._advance
-        stopped.setattr(batch, "_advance", lambda *args: _interrupt() if args[-1] == 37 else advance(*args))
+        stopped.setattr(batch, "_advance", lambda *args: interrupt() if args[-1] == 37 else advance(*args))
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(group, tmp_path / "stopped"))
     resumed = list(run_batches(group, tmp_path / "stopped"))
@@ -88,10 +167,8 @@ def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: p
     np.testing.assert_allclose(resumed[1].observed[:n], alone.observed[:n], rtol=1e-6)
     assert np.mean([max(r.values) for r in resumed]) > np.mean([max(r.values[:n]) for r in resumed])
     assert set(resumed[0].stages) == set(alone.stages) == {"fit", "acquire"}
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt
+    budget = problems.get(TASK).budget
+    assert min(resumed[0].fit_evaluations, alone.fit_evaluations) > budget
 
 
 def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(

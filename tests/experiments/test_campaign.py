@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
+import modeseek
 from modeseek import baselines, problems
 from modeseek.cli import main
 from modeseek.dms import DMSConfig
-from modeseek.errors import ConfigError
+from modeseek.errors import ConfigError, ModeseekError
 from modeseek.experiments import campaign
 from modeseek.experiments.campaign import Work, initial_design, run_campaign, run_replication
 from modeseek.experiments.records import Record, Store
@@ -63,21 +66,26 @@ def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path) -> No
     assert [outcome(r) for r in one] == sorted((outcome(r) for r in two), key=lambda row: str(row[2]))
 
 
-def test_a_batch_starts_from_the_same_data_and_gives_the_same_fields(
+def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
-    local = run_campaign([TASK], ["dms"], Store(tmp_path / "1"), reps=3, progress=False)
-    batch = run_campaign([TASK], ["dms"], Store(tmp_path / "2"), reps=3, engine="batch", progress=False)
+    local = run_campaign([TASK], ["dms"], Store(tmp_path / "1"), reps=8, progress=False)
+    batch = run_campaign([TASK], ["dms"], Store(tmp_path / "2"), reps=8, engine="batch", progress=False)
     n = problems.get(TASK).n_initial
     for a, b in zip(local, batch, strict=True):
         assert (a.status, b.status) == ("complete", "complete"), (a.error, b.error)
-        assert a.observed[:n] == b.observed[:n]
+        assert a.observed[:n] == pytest.approx(b.observed[:n], rel=1e-9)
         assert len(a.observed) == len(b.observed)
         assert a.key == b.key
         assert set(a.stages) == set(b.stages) == {"fit", "pseudo", "train", "sample", "mode"}
-        assert (a.batch, b.batch) == (1, 3)
+        assert (a.batch, b.batch) == (1, 8)
         assert len(a.iterations) == len(b.iterations) == problems.get(TASK).budget
+    final = [[max(record.values) for record in records] for records in (local, batch)]
+    assert final[0] != final[1], "they draw other numbers"
+    assert stats.mannwhitneyu(*final).pvalue > 0.05
+    start = [max(record.values[:n]) for record in batch]
+    assert stats.wilcoxon(final[1], start, alternative="greater").pvalue < 0.01
 
 
 def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path) -> None:
@@ -92,12 +100,51 @@ def test_a_method_can_change_settings_of_dms() -> None:
     assert work.config is not None
     assert (work.config.rho, work.config.K, work.config.refine, work.config.m) == (2, 0, "joint", 500)
     assert work.key != Work(TASK, "dms-paper", 0).key
-    for bad in ("ucb[rho=2]", "dms[nonsense=1]", "dms[rho", "dms[rho]", "dms[rho=-1]"):
-        with pytest.raises(ConfigError):
+    for bad, says in (
+        ("ucb[rho=2]", "dms-paper"),
+        ("dms[nonsense=1]", "quantile"),
+        ("dms[epoch=1]", "did you mean 'epochs'"),
+        ("dms[name=mine]", "name"),
+        ("dms[rho", "rho=2;K=0"),
+        ("dms[rho]", "rho=2;K=0"),
+        ("dms[rho=1,K=2]", "rho=2;K=0"),
+        ("dms[rho=-1]", "rho must be"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(says)):
             _ = Work(TASK, bad, 0).config
 
 
-def test_a_batch_is_for_dms_alone(tmp_path: Path) -> None:
+def test_a_record_names_the_revision_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign.code_version.cache_clear()
+    version = campaign.code_version()
+    assert re.fullmatch(re.escape(modeseek.__version__) + r"(\+g[0-9a-f]{10,})?", version)
+    monkeypatch.setenv("PATH", "")
+    campaign.code_version.cache_clear()
+    assert campaign.code_version() == modeseek.__version__, "without git"
+    campaign.code_version.cache_clear()
+
+
+def test_an_outcome_that_is_no_number_is_a_failed_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = campaign.observe
+    monkeypatch.setattr(campaign, "observe", lambda *args: (float("nan"), 0.0) if args[2:] == (1, 25) else true(*args))
+    store = Store(tmp_path)
+    run_campaign([TASK], ["sobol"], store, reps=3, progress=False)
+    assert [(r.status, len(r.values)) for r in store] == [("complete", 60), ("failed", 25), ("complete", 60)]
+
+
+def _die(work: Work) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_told_and_what_was_done_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, progress=False)
+    monkeypatch.setattr(campaign, "run_replication", _die)
+    with pytest.raises(ModeseekError, match="died"):
+        run_campaign([TASK], ["sobol"], Store(tmp_path), reps=3, workers=2, progress=False)
+    assert len(list(Store(tmp_path))) == 1
+
+
+def test_a_method_that_has_no_batches_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="sobol"):
         run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, engine="batch", progress=False)
 

@@ -108,6 +108,22 @@ def test_without_the_default_there_is_nothing_to_compare_with(runs: Gathered) ->
     assert lines["dms[warp=false]"][-1] == f"×{ratio(runs['hartmann-6'], 'dms[warp=false]'):.2f}"
 
 
+def test_the_ratio_is_of_the_replications_that_both_have(runs: Gathered) -> None:
+    of_levy = runs["levy-10"]
+    dms, changed = of_levy["dms"], of_levy["dms[w=2;p_drop=0.15]"]
+    regret = changed.regret.copy()
+    regret[6:] *= 1000  # where the default did not run
+    of_levy["dms[w=2;p_drop=0.15]"] = dataclasses.replace(changed, regret=regret)
+    of_levy["dms"] = dataclasses.replace(dms, replications=dms.replications[:6], regret=dms.regret[:6])
+    table = ingredients.table(ablations.split(runs).removed)
+    lines = {line[1]: line for line in table.cells}
+    common = changed.final[:6].mean() / dms.final[:6].mean()
+    assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{common:.2f}"
+    of_levy["dms"] = dataclasses.replace(dms, replications=tuple(range(20, 28)))
+    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    assert lines["dms[w=2;p_drop=0.15]"][-1] == "", "nothing in common"
+
+
 def test_regret_of_zero_has_a_ratio(runs: Gathered) -> None:
     for method in ("dms", "dms[w=2;p_drop=0.15]"):
         r = runs["levy-10"][method]

@@ -14,10 +14,20 @@ from scipy import stats
 
 from modeseek import baselines, problems
 from modeseek.cli import main
-from modeseek.errors import ConfigError
+from modeseek.errors import ConfigError, ModeseekError
 from modeseek.experiments import figures
 from modeseek.experiments.records import Record, Store
-from modeseek.experiments.tables import Gathered, against_table, gather, p_value, summary_rows, summary_table
+from modeseek.experiments.tables import (
+    MIN_PAIRS,
+    Gathered,
+    Runs,
+    against_table,
+    gather,
+    in_order,
+    p_value,
+    summary_rows,
+    summary_table,
+)
 
 TASKS = ("styblinski-tang-2", "levy-10")
 VALIDATION = ("final simple regret", "area under log regret", "regret over evaluations")  # its sections
@@ -33,6 +43,11 @@ def folder(tmp_path: Path, make_record: MakeRecord) -> Path:
                 store.append(make_record(task, method, replication, level))
     store.append(dataclasses.replace(make_record("levy-10", "dms", 99, 1e-6), status="failed", error="x"))
     return tmp_path / "results"
+
+
+def first(runs: Runs, count: int) -> Runs:
+    """The first replications."""
+    return dataclasses.replace(runs, replications=runs.replications[:count], regret=runs.regret[:count])
 
 
 def test_regret_is_the_optimum_minus_the_best_value_so_far(folder: Path) -> None:
@@ -66,8 +81,8 @@ def test_the_summary_has_means_errors_ranks_and_wilcoxons_test(folder: Path) -> 
 
 def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
     runs = gather(Store(folder))["levy-10"]
-    few = dataclasses.replace(runs["ei"], replications=tuple(range(5)), regret=runs["ei"].regret[:5])
-    assert np.isnan(p_value(few, runs["dms"]))
+    assert np.isnan(p_value(first(runs["ei"], MIN_PAIRS - 1), runs["dms"]))
+    assert p_value(first(runs["ei"], MIN_PAIRS), runs["dms"]) < 0.05, "the fewest that can say something"
     assert p_value(runs["dms"], runs["dms"]) == 1.0
 
 
@@ -86,9 +101,32 @@ def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: 
     runs["styblinski-tang-2"].pop("sobol")
     table = against_table({"tasks": runs})
     assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse at the end on"]
-    assert table.cells == [["sobol", "0 / 1 / 0", "0 / 1 / 0", ""], ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"]]
-    few = {"levy-10": {m: dataclasses.replace(r, replications=(0, 1), regret=r.regret[:2]) for m, r in of_levy.items()}}
+    assert table.cells == [
+        ["sobol", "0 / 1 / 0", "0 / 1 / 0", ""],
+        ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"],
+        ["the best of the others", "1 / 1 / 0", "1 / 0 / 1", ""],  # on Levy sobol at the end, ei all along
+    ]
+    few = {"levy-10": {m: first(r, 2) for m, r in of_levy.items()}}
     assert not against_table({"tasks": few}).cells, "nothing to be said of two pairs"
+
+
+def test_the_best_of_the_others_is_no_dms_and_has_enough_pairs(folder: Path) -> None:
+    runs = gather(Store(folder))
+    for methods in runs.values():
+        superb = dataclasses.replace(methods["dms"], regret=0.01 * methods["dms"].regret)
+        methods["dms-fast"] = dataclasses.replace(superb, method="dms-fast")
+        methods["pes"] = dataclasses.replace(first(superb, MIN_PAIRS - 1), method="pes")
+        elsewhere = tuple(i + 3 for i in superb.replications)
+        methods["ts"] = dataclasses.replace(superb, method="ts", replications=elsewhere)
+    lines = {line[0]: line[1:] for line in against_table({"tasks": runs}).cells}
+    assert lines["dms-fast"][0] == "0 / 0 / 2"
+    assert {"pes", "ts"}.isdisjoint(lines)
+    assert lines["the best of the others"] == ["2 / 0 / 0", "2 / 0 / 0", ""], "ei, on both tasks"
+    for methods in runs.values():
+        methods["pes"] = dataclasses.replace(first(superb, MIN_PAIRS), method="pes")
+    table = against_table({"tasks": runs})
+    assert table.cells[-1] == ["the best of the others", "0 / 0 / 2", "0 / 0 / 2", ", ".join(TASKS)]
+    assert table.rows[-1]["worse on"] == ", ".join(TASKS)
 
 
 def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:
@@ -97,13 +135,131 @@ def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord)
         gather(Store(folder))
 
 
-def test_fewer_replications_and_a_single_one_are_said_so(folder: Path) -> None:
+def test_fewer_replications_are_said_so(folder: Path) -> None:
     runs = gather(Store(folder))
     ei = runs["levy-10"]["ei"]
-    runs["levy-10"]["ei"] = dataclasses.replace(ei, replications=(0,), regret=ei.regret[:1])
+    runs["levy-10"]["ei"] = first(ei, MIN_PAIRS)
     cells = summary_table(runs, "final").cells[1]
-    assert cells[3] == f"{ei.final[0]:.3g} (2, n=1)"
+    assert cells[3].endswith(f"(2, n={MIN_PAIRS}) *")
     assert "n=" not in cells[1]
+    runs["levy-10"]["ei"] = first(ei, 1)
+    assert summary_table(runs, "final").cells[1][3] == f"{ei.final[0]:.3g} (n=1)", "no error of a single one, no rank"
+
+
+def test_a_method_with_hardly_any_replications_has_no_rank_and_is_never_bold(folder: Path) -> None:
+    runs = gather(Store(folder))
+    runs["levy-10"]["dms"] = first(runs["levy-10"]["dms"], 3)
+    rows = {row["method"]: row for row in summary_rows(runs) if row["task"] == "levy-10"}
+    for what in ("final", "area"):
+        assert [rows[method][f"{what} rank"] for method in ("dms", "ei", "sobol")] == ["", 1, 2]
+        table = summary_table(runs, what)
+        assert re.fullmatch(r"[\d.e-]+ ± [\d.e-]+ \(n=3\)", table.cells[1][1])
+        assert table.cells[1][3].startswith("**")
+        assert table.cells[-1] == ["mean rank", "", "2.00", "1.00"], "of those that are ranked everywhere"
+    runs["levy-10"] = {name: first(r, 3) for name, r in runs["levy-10"].items()}
+    table = summary_table(runs, "final")
+    assert re.fullmatch(r"\*\*.+\*\* \(1\)", table.cells[1][1]), "where all have few, all are ranked"
+    assert table.cells[-1] == ["mean rank", "1.00", "3.00", "2.00"]
+
+
+def test_regret_from_an_optimum_out_of_reach_is_also_given_from_the_best_value(
+    folder: Path, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    task = "protein-structure"
+    problem = problems.get(task)
+    assert problem.true_optimum is not None
+    for method, level in (("dms", 0.3), ("ei", 0.5)):
+        for replication in range(8):
+            Store(folder).append(make_record(task, method, replication, level))
+            Store(folder).append(make_record("wine", method, replication, level))
+    runs = gather(Store(folder))
+    lines = {line[0]: line[1:] for line in summary_table(runs, "final").cells}
+    assert list(lines) == [*TASKS, "wine", task, f"{task}, from its best", "mean rank"], "right after the task's"
+    dms = runs[task]["dms"].final
+    offset = problem.optimum - problem.true_optimum
+    assert lines[f"{task}, from its best"][0] == f"{dms.mean() - offset:.3g} ± {dms.std(ddof=1) / np.sqrt(8):.2g}"
+    assert lines[f"{task}, from its best"][1] == "", "sobol did not run"
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+", lines[f"{task}, from its best"][2]), "no rank, no star"
+    assert lines[task][2].endswith("(2) *")
+    assert [line[0] for line in summary_table(runs, "area").cells] == [*TASKS, "wine", task, "mean rank"]
+    rows = {(row["task"], row["method"]): row for row in summary_rows(runs)}
+    assert rows[task, "dms"]["final from the best"] == pytest.approx(dms.mean() - offset)
+    assert rows["levy-10", "dms"]["final from the best"] == rows["levy-10", "dms"]["final"]
+    assert rows["wine", "dms"]["final from the best"] == "", "not known"
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert "from its best" in (tmp_path / "out" / "summary.md").read_text().splitlines()[0], "explained"
+
+
+def test_nothing_is_explained_that_is_not_there(folder: Path, tmp_path: Path) -> None:
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert "from its best" not in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_a_method_that_nobody_knows_is_shown_last(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+    for replication in range(8):
+        Store(folder).append(make_record("levy-10", "mine", replication, 0.5))
+    assert in_order(["mine[a=1]", "cmaes", "mine", "dms"]) == ["dms", "cmaes", "mine", "mine[a=1]"]
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
+    assert "| task | dms | sobol | ei | mine |" in (tmp_path / "out" / "summary.md").read_text()
+    assert "mine (8)" in (tmp_path / "out" / "report.html").read_text(), "among the curves, too"
+
+
+def test_a_task_that_nobody_knows_is_named(
+    folder: Path, make_record: MakeRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store(folder).append(dataclasses.replace(make_record("levy-10", "dms", 0, 0.5), task="levy-11"))
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 1
+    assert re.search(
+        r"no problem 'levy-11'; did you mean 'levy-10'.* known are styblinski-tang-2", capsys.readouterr().err
+    )
+
+
+def test_records_of_different_lengths_are_refused(
+    folder: Path, make_record: MakeRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = make_record("levy-10", "ei", 20, 0.1)
+    Store(folder).append(dataclasses.replace(record, values=record.values[:-20]))
+    with pytest.raises(ModeseekError, match=r"ei on levy-10 have different numbers of evaluations \(200, 220\)"):
+        gather(Store(folder))
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 1
+    assert "ei on levy-10" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "message"),
+    [
+        ("--workers", "0", "whole number of at least 1"),
+        ("--reps", "-1", "whole number of at least 1"),
+        ("--reps", "0", "whole number of at least 1"),
+        ("--task", "", "'' has no name in it"),
+        ("--method", " ,", "' ,' has no name in it"),
+    ],
+)
+def test_options_that_would_run_nothing_are_usage_errors(
+    option: str, given: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"--task": "levy-10", "--method": "sobol", "--out": str(tmp_path), option: given}
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "run", *(f"{name}={value}" for name, value in options.items())])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "message"),
+    [
+        ("validatoin", "sobol", "no task 'validatoin'; did you mean 'validation'?"),
+        ("levy-10,ALL", "sobol", "no problem 'ALL'"),
+        ("levy-10", "ingredient", "no method 'ingredient'; did you mean 'ingredients'?"),
+        ("levy-10", "dms,ablation", "no method 'ablation'; did you mean 'ablations'?"),
+        ("levy-1O", "sobol", "no problem 'levy-1O'; did you mean 'levy-10'"),
+        ("levy-10", "logie", "unknown method 'logie'; did you mean 'logei'?"),
+    ],
+)
+def test_an_unknown_name_may_be_that_of_a_list(
+    task: str, method: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "run", "--task", task, "--method", method, "--out", str(tmp_path)]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_mean_ranks_are_among_the_methods_of_every_task(folder: Path) -> None:
@@ -124,7 +280,8 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
         assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (out / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
     assert "±" in (out / "summary.md").read_text()
-    assert "| ei | 2 / 0 / 0 | 2 / 0 / 0 |  |" in (out / "against.md").read_text()
+    for rival in ("ei", "the best of the others"):
+        assert f"| {rival} | 2 / 0 / 0 | 2 / 0 / 0 |  |" in (out / "against.md").read_text()
     assert "rho=0" not in (out / "summary.md").read_text(), "variants are in the ablations alone"
     assert "| ρ, weight of σ | 0 |" in (out / "ablations.md").read_text()
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))

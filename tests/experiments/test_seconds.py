@@ -110,11 +110,21 @@ def test_tables_show_medians_beside_the_papers_numbers() -> None:
     assert iterations.rows[0]["repeats"] == 3
 
 
+def test_an_unknown_method_comes_last_and_an_unknown_task_is_named() -> None:
+    methods = ("mine", "dms", "cmaes")
+    table = iterations_table([measurement("levy-10", method, 1.0) for method in methods])
+    assert table.header == ["task", "measured on", "dms", "cmaes", "mine"]
+    with pytest.raises(ConfigError, match="no problem 'levy-11'; did you mean 'levy-10'"):
+        iterations_table([measurement("levy-11", "dms", 1.0)])
+
+
 def test_the_command_keeps_what_it_measured_for_the_report(tmp_path: Path) -> None:
     task = ["--task", "styblinski-tang-2", "--method", "sobol", "--repeats", "1"]
     assert main(["bench", "seconds", *task, "--out", str(tmp_path)]) == 0
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
-    assert "styblinski-tang-2" in (tmp_path / "report" / "seconds.md").read_text()
+    text = (tmp_path / "report" / "seconds.md").read_text()
+    assert "styblinski-tang-2" in text
+    assert "Levy" not in text, "nothing is said of tasks that were not measured"
 
 
 def test_the_command_line_runs_as_a_module() -> None:

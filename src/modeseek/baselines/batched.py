@@ -1,8 +1,8 @@
 """UCB, LogEI and PI for many problems at once, as DMS has them, with closed-form gradients.
 
-`bo.py` asks BoTorch for one point of one problem. These are the same functions of the same surrogate, maximized in the
-same way, from 10 of 512 raw samples, by the batched L-BFGS of `lbfgs.py`; a GPU then runs all replications of a task in
-the time of one.
+`bo.py` asks BoTorch for one point of one problem. These are the same functions of the same surrogate, climbed from 10
+of 512 raw samples by the batched L-BFGS of `lbfgs.py`, so that a GPU runs all replications of a task in the time of
+one. PI is climbed as z = Φ⁻¹(PI), which does not level off where PI is near 1, as BoTorch's does.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from modeseek.baselines.bo import RAW_SAMPLES, RESTARTS
 from modeseek.baselines.history import timed
-from modeseek.dms import State
 from modeseek.outcomes import standardize
 from modeseek.pseudo import refine_inputs, sobol
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
 
-RESTARTS, RAW_SAMPLES = 10, 512
 STEPS = 200  # of L-BFGS; most runs converge within fifty
 LOG_2PI = math.log(2 * math.pi)
+FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class LogEI(_Improvement):
         # Far to the left φ and zΦ cancel; with Mills' ratio Φ = φ·mills, and h = φ (1 + z·mills).
         left = z.clamp_max(-1)
         mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-left / math.sqrt(2))
-        far = left.clamp_max(-1e5)  # where 1 + z·mills, about 1/z², is lost in rounding, too
-        log_factor = torch.where(left > -1e5, torch.log1p((left * mills).clamp_min(1e-15 - 1)), -2 * (-far).log())
-        near = (log_pdf.exp() + z * log_cdf.exp()).clamp_min(1e-300).log()
-        log_h = torch.where(z > -1, near, log_pdf + log_factor)
-        return log_h + sigma.log(), (log_pdf - log_cdf).exp(), (log_cdf - log_h).exp() / sigma
+        factor = torch.where(left > FAR, 1 + left * mills, left.square().reciprocal())
+        near = log_pdf.exp() + z.clamp_min(-1) * log_cdf.exp()
+        log_h = torch.where(z > -1, near.log(), log_pdf + factor.log())
+        hazard = torch.where(z > -1, (log_pdf - log_cdf).exp(), 1 / mills)
+        return log_h + sigma.log(), hazard, torch.where(z > -1, log_cdf.exp() / near, mills / factor) / sigma
 
 
 def _over_best(kind: type[PI] | type[LogEI]) -> Callable[[GP], Surrogate]:
@@ -104,11 +104,14 @@ class Chosen(NamedTuple):
     """The next point of each problem, and what the next iteration starts from."""
 
     x_next: Tensor  # b x d
-    state: State
+    state: Hyperparameters
     seconds: dict[str, float]
+    fit_evaluations: int
 
 
-def suggest(name: str, X: Tensor, Y: Tensor, generator: torch.Generator, state: State | None = None) -> Chosen:
+def suggest(
+    name: str, X: Tensor, Y: Tensor, generator: torch.Generator, state: Hyperparameters | None = None
+) -> Chosen:
     """The maximum of an acquisition function for every problem: X is b x n x d on the unit cube, Y b x n.
 
     Args:
@@ -117,10 +120,10 @@ def suggest(name: str, X: Tensor, Y: Tensor, generator: torch.Generator, state: 
     """
     seconds: dict[str, float] = {}
     with timed(seconds, "fit"):
-        gp = fit(X, standardize(Y), None if state is None else Hyperparameters(state.lengthscale, state.noise))
+        gp = fit(X, standardize(Y), state)
     with timed(seconds, "acquire"):
         x_next = maximize(ACQUISITIONS[name](gp), generator).cpu()  # which waits for a GPU
-    return Chosen(x_next, State(*gp.hyperparameters, network=X.new_zeros(len(X), 0)), seconds)
+    return Chosen(x_next, gp.hyperparameters, seconds, gp.evaluations)
 
 
 def maximize(function: Surrogate, generator: torch.Generator) -> Tensor:
@@ -131,14 +134,22 @@ def maximize(function: Surrogate, generator: torch.Generator) -> Tensor:
     """
     b, _, d = function.X.shape
     x = sobol(RAW_SAMPLES, d, generator, (b,)).to(function.X)
-    values = function.label(x, 1.0)
+    values = _values(function, x)
     z = (values - values.mean(-1, keepdim=True)) / values.std(-1, keepdim=True).clamp_min(1e-12)
     drawn = torch.multinomial(z.exp().cpu(), RESTARTS, generator=generator).to(x.device)
     drawn[:, -1] = values.argmax(-1)
-    ends = refine_inputs(function, _rows(x, drawn), K=STEPS, rho=1.0)
-    return _rows(ends, function.label(ends, 1.0).argmax(-1, keepdim=True)).squeeze(-2)
+    ends = refine_inputs(function, rows_of(x, drawn), K=STEPS, rho=1.0)
+    return rows_of(ends, _values(function, ends).argmax(-1, keepdim=True)).squeeze(-2)
 
 
-def _rows(x: Tensor, index: Tensor) -> Tensor:
+def _values(function: Surrogate, x: Tensor) -> Tensor:
+    """At x (b x m x d), b x m; a point where it has no value counts as the worst of the others."""
+    values = function.label(x, 1.0)
+    finite = values.isfinite()
+    least = values.masked_fill(~finite, torch.inf).amin(-1, keepdim=True)
+    return torch.where(finite, values, least.masked_fill(least.isinf(), 0))
+
+
+def rows_of(x: Tensor, index: Tensor) -> Tensor:
     """x is b x m x d, index b x k: b x k x d."""
     return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))

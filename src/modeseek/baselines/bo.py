@@ -42,6 +42,7 @@ from modeseek.outcomes import standardize
 from modeseek.parameters import Array
 from modeseek.surrogate import GP, Hyperparameters, fit
 
+RESTARTS, RAW_SAMPLES = 10, 512
 # The entropy searches hold one covariance per optimum and point; beyond some ten points these leave the CPU's cache
 # and a point costs several times as much.
 ENTROPY_BATCH = 10
@@ -65,14 +66,15 @@ class Acquisition(ABC):
         num_restarts, raw_samples: of `optimize_acqf`.
         device: where the surrogate lives.
 
-    After a call `seconds` has the stages fit and acquire, and `fell_back` says whether the acquisition function
-    failed (NaN, a covariance that is not positive definite): the answer is then the best of the raw samples, by the
-    acquisition function where it has values, else by μ + σ.
+    After a call `seconds` has the stages fit and acquire, `fit_evaluations` the calls of the fit's objective, and
+    `fell_back` says whether the acquisition function failed (NaN, a covariance that is not positive definite): the
+    answer is then the best of the raw samples, by the acquisition function where it has values, else by μ + σ.
     """
 
-    def __init__(self, *, num_restarts: int = 10, raw_samples: int = 512, device: str = "cpu") -> None:
+    def __init__(self, *, num_restarts: int = RESTARTS, raw_samples: int = RAW_SAMPLES, device: str = "cpu") -> None:
         self.num_restarts, self.raw_samples, self.device = num_restarts, raw_samples, device
         self.seconds: dict[str, float] = {}
+        self.fit_evaluations = 0
         self.fell_back = False
         self._warm: Hyperparameters | None = None
 
@@ -91,7 +93,7 @@ class Acquisition(ABC):
         X, Y = history.tensors(self.device)
         with timed(self.seconds, "fit"):
             gp = fit(X, standardize(Y), self._warm)
-            self._warm = gp.hyperparameters
+            self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
         with timed(self.seconds, "acquire"), _seeded(seed, X.device), _quiet():
             point: Array = self._maximize(gp).clamp(0, 1).cpu().numpy()
         return point

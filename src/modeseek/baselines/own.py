@@ -40,6 +40,7 @@ class DMS:
 
     def __init__(self, config: DMSConfig | Callable[[int], DMSConfig], device: str = "cpu") -> None:
         self.seconds: dict[str, float] = {}
+        self.fit_evaluations = 0
         self.fell_back = False
         self._config, self._device = config, device
         self._state: State | None = None
@@ -52,5 +53,6 @@ class DMS:
         suggestion = suggest(X, Y, config, generator, self._state, rounding=discrete)
         self._state, self.seconds = suggestion.state, suggestion.seconds
         self.fell_back = bool(suggestion.fell_back[0])
+        self.fit_evaluations = suggestion.gp.evaluations  # type: ignore[union-attr]  # without constraints it is a GP
         point: Array = suggestion.x_next[0].cpu().numpy()
         return point

@@ -15,8 +15,10 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from glob import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,13 +29,15 @@ from tqdm import tqdm
 
 from modeseek import graphs, problems
 from modeseek.baselines import batched
+from modeseek.baselines.bo import RAW_SAMPLES
 from modeseek.diffusion.network import parameter_count
-from modeseek.dms import State, Suggestion, suggest
+from modeseek.dms import State, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
 from modeseek.experiments.records import Record, TornRecord
 from modeseek.problems import Problem
 from modeseek.proposing import rounding
+from modeseek.surrogate import Hyperparameters
 
 SAVE_EVERY = 10.0  # seconds: what a kill may cost
 MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay under
@@ -42,38 +46,78 @@ MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay u
 def run_batches(group: Sequence[Work], folder: Path, progress: bool = False) -> Iterator[Record]:
     """Run replications of one method side by side, as many at a time as fit onto their device.
 
-    A batch that runs out of memory all the same is split in two. If a batch raises, each of its replications gets a
-    failed record. DeviceError when not even one replication fits.
+    Batches that were stopped go on first, as they were, whatever would fit now. A batch that runs out of memory, or in
+    which a replication fails, is split in two that go on from there, so that a failure ends in a record of its own.
+    DeviceError when not even one replication fits.
     """
+    rest = list(group)
+    for part, run in _unfinished(group, folder):
+        yield from _run_part(part, run, folder, progress)
+        rest = [work for work in rest if work not in part]
     most = replications_that_fit(group[0])
-    for start in range(0, len(group), most):
-        part = group[start : start + most]
-        file = _file(part, folder)
-        try:
-            records = _run_batch(part, file, progress)
-        except torch.cuda.OutOfMemoryError as error:
-            if len(part) == 1:
-                raise DeviceError(
-                    f"one replication of {part[0].method} on {part[0].task} does not fit onto {part[0].device}; "
-                    "use --device cpu, or smaller m and S, as in --method dms[m=500;S=200]"
-                ) from error
-            records = None
-        # Not within the except clause, where the error would keep all tensors of the failed batch.
-        graphs.release()
-        if records is None:
-            torch.cuda.empty_cache()
-            middle = len(part) // 2
-            yield from run_batches(part[:middle], folder, progress)
-            yield from run_batches(part[middle:], folder, progress)
-        else:
-            yield from records
-            file.unlink(missing_ok=True)  # only now are the records on the disk
+    for start in range(0, len(rest), most):
+        part = rest[start : start + most]
+        yield from _run_part(part, _begin(part), folder, progress)
+
+
+def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool) -> Iterator[Record]:
+    file = _file(part, folder)
+    end = _run_batch(part, run, file, progress)
+    graphs.release()
+    if end.stopped_by is not None and len(part) > 1:
+        torch.cuda.empty_cache()
+        middle = len(part) // 2
+        halves = [(part[rows], end.run.of(rows)) for rows in (slice(None, middle), slice(middle, None))]
+        for half, of_half in halves:
+            _save(_file(half, folder), of_half, half)
+        file.unlink(missing_ok=True)
+        for half, of_half in halves:
+            yield from _run_part(half, of_half, folder, progress)
+    elif end.stopped_by is OUT_OF_MEMORY:
+        raise DeviceError(
+            f"one replication of {part[0].method} on {part[0].task} does not fit onto {part[0].device}; "
+            "use --device cpu, or smaller m and S, as in --method dms[m=500;S=200]"
+        )
+    else:
+        run = end.run
+        observed, values = run.outcomes.tolist()
+        for i, work in enumerate(part):
+            stages = dict(run.stages)
+            yield record_of(
+                work, len(part), observed[i], values[i], run.iterations, stages, run.fit_evaluations, end.stopped_by
+            )
+        file.unlink(missing_ok=True)  # only now are the records on the disk
 
 
 def _file(group: Sequence[Work], folder: Path) -> Path:
     first, last = group[0], group[-1]
     others = "".join(f"+{task}" for task in _by_task(group) if task != first.task)
     return folder / first.task / f"{first.method}.{first.replication}-{last.replication}{others}.batch"
+
+
+def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], Progress]]:
+    """The batches in progress that have replications of the group and no others, with what they have done."""
+    works = {work.key: work for work in group}
+    found = []
+    for task in _by_task(group):
+        for file in sorted((folder / task).glob(f"{escape(group[0].method)}.*.batch")):
+            saved = _load(file, group[0].device)
+            if saved is None:
+                file.unlink()
+                continue
+            keys, run = saved
+            _check_configuration(file, keys, works)
+            if works.keys() >= set(keys):
+                found.append(([works[key] for key in keys], run))
+    return found
+
+
+def _check_configuration(file: Path, keys: list[str], works: dict[str, Work]) -> None:
+    ours = {json.dumps(json.loads(key)[3], sort_keys=True) for key in works}
+    if not {json.dumps(json.loads(key)[3], sort_keys=True) for key in keys} <= ours:
+        raise ConfigError(
+            f"{file.resolve()} is a batch in progress under another configuration; remove it, or choose another --out"
+        )
 
 
 def replications_that_fit(work: Work) -> int:
@@ -90,7 +134,7 @@ def bytes_of_replication(work: Work) -> int:
     """What the largest tensors of one replication's last iteration take, each stage's counted as if all were there."""
     problem, config = problems.get(work.task), work.config
     d, n = problem.d, problem.n_initial + problem.budget
-    m, _, S = (batched.RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
+    m, _, S = (RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
     fit = 3 * 10 * n * n  # starts, and copies of K, A, G
     refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
     if config is None:
@@ -100,45 +144,58 @@ def bytes_of_replication(work: Work) -> int:
     return 8 * (fit + refine + mean_shift) + 4 * train
 
 
-@dataclass
+@dataclass(frozen=True)
 class Progress:
     """A batch's evaluations so far, and what the next iteration starts from."""
 
     X: Tensor  # b x n x d on the unit cube, as evaluated or, up to the initial design's end, to be evaluated
     outcomes: Tensor  # 2 x b x evaluations: observed, and without noise
-    state: State | None = None
+    state: State | Hyperparameters | None = None
     iterations: list[float] = field(default_factory=list)  # seconds of each
     stages: dict[str, float] = field(default_factory=dict)
+    fit_evaluations: int = 0
+
+    def of(self, rows: slice) -> Progress:
+        """The same of some replications; their share of the seconds goes with them."""
+        X, outcomes = self.X[rows], self.outcomes[:, rows]
+        share = len(X) / len(self.X)
+        state = None if self.state is None else type(self.state)(*(tensor[rows] for tensor in self.state))
+        seconds = [share * s for s in self.iterations]
+        stages = {stage: share * s for stage, s in self.stages.items()}
+        return Progress(X, outcomes, state, seconds, stages, self.fit_evaluations)
 
 
-def _run_batch(group: Sequence[Work], file: Path, progress: bool) -> list[Record]:
+OUT_OF_MEMORY = "out of memory"
+
+
+class End(NamedTuple):
+    """Where a batch ended, and by what, unless all evaluations are there: `OUT_OF_MEMORY`, or a traceback."""
+
+    run: Progress
+    stopped_by: str | None = None
+
+
+def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool) -> End:
     problem = problems.get(group[0].task)  # of the others, what counts here is the same
-    run = _load(file, group) or _begin(group)
-    total, error = problem.n_initial + problem.budget, None
+    total = problem.n_initial + problem.budget
     name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
-    try:
-        for number in tqdm(
-            range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"
-        ):
-            if number >= problem.n_initial:
-                _advance(run, problem, group, number)
-            run.outcomes = torch.cat([run.outcomes, _observe(run.X[:, number], group, number)[..., None]], -1)
-            if time.monotonic() - saved > SAVE_EVERY:
-                _save(file, run, group)
-                saved = time.monotonic()
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except Exception:
-        error = traceback.format_exc()
-    except KeyboardInterrupt:
-        _save(file, run, group)
-        raise
-    observed, values = run.outcomes.tolist()
-    return [
-        record_of(work, len(group), observed[i], values[i], run.iterations, dict(run.stages), error)
-        for i, work in enumerate(group)
-    ]
+    for number in tqdm(range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"):
+        try:
+            ahead = _advance(run, problem, group, number) if number >= problem.n_initial else run
+            outcomes = torch.cat([run.outcomes, _observe(ahead.X[:, number], group, number)[..., None]], -1)
+        except torch.cuda.OutOfMemoryError:
+            return End(run, OUT_OF_MEMORY)
+        except Exception:
+            return End(run, traceback.format_exc())
+        except KeyboardInterrupt:
+            _save(file, run, group)
+            raise
+        run = replace(ahead, outcomes=outcomes)  # both or neither, wherever it is interrupted
+        if time.monotonic() - saved > SAVE_EVERY:
+            _save(file, run, group)
+            saved = time.monotonic()
+    return End(run)
 
 
 def _by_task(group: Sequence[Work]) -> dict[str, list[int]]:
@@ -164,55 +221,62 @@ def _observe(X: Tensor, group: Sequence[Work], number: int) -> Tensor:
     return outcomes
 
 
-def _advance(run: Progress, problem: Problem, group: Sequence[Work], number: int) -> None:
-    """Add the next point of each replication, snapped."""
+def _advance(run: Progress, problem: Problem, group: Sequence[Work], number: int) -> Progress:
+    """With the next point of each replication, snapped."""
     began = time.perf_counter()
-    device, config = torch.device(group[0].device), group[0].config
-    seed = seed_of(stream(problem.name, min(work.replication for work in group), METHOD, number))
+    first = group[0]
+    device, config = torch.device(first.device), first.config
+    seed = seed_of(stream(first.task, first.replication, METHOD, number))
     data, outcomes = run.X.to(device), run.outcomes[0].to(device)
     generator = torch.Generator().manual_seed(seed)
-    out: Suggestion | batched.Chosen
+    state: State | Hyperparameters
     if config is None:
-        out = batched.suggest(group[0].method, data, outcomes, generator, run.state)
+        assert not isinstance(run.state, State)
+        chosen = batched.suggest(first.method, data, outcomes, generator, run.state)
+        x_next, state, spent, evaluations = chosen.x_next, chosen.state, chosen.seconds, chosen.fit_evaluations
     else:
+        assert not isinstance(run.state, Hyperparameters)
         out = suggest(data, outcomes, config, generator, run.state, rounding=rounding(problem.space, device))
-    x_next = torch.from_numpy(problem.space.snap(out.x_next.cpu().numpy()))
-    run.X, run.state = torch.cat([run.X, x_next[:, None]], 1), out.state
-    run.iterations.append(time.perf_counter() - began)
-    for stage, seconds in out.seconds.items():
-        run.stages[stage] = run.stages.get(stage, 0.0) + seconds
+        evaluations = out.gp.evaluations  # type: ignore[union-attr]  # without constraints it is a GP
+        x_next, state, spent = out.x_next, out.state, out.seconds
+    x_next = torch.from_numpy(problem.space.snap(x_next.cpu().numpy()))
+    return replace(
+        run,
+        X=torch.cat([run.X, x_next[:, None]], 1),
+        state=state,
+        iterations=[*run.iterations, time.perf_counter() - began],
+        stages={stage: run.stages.get(stage, 0.0) + seconds for stage, seconds in spent.items()},
+        fit_evaluations=run.fit_evaluations + evaluations,
+    )
 
 
 def _save(file: Path, run: Progress, group: Sequence[Work]) -> None:
     """Write the file in one step."""
     state = {} if run.state is None else run.state._asdict()
     tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
+    tensors |= {"X": run.X.contiguous(), "outcomes": run.outcomes.contiguous()}
     facts = {
         "keys": json.dumps([work.key for work in group]),
         "iterations": json.dumps(run.iterations),
         "stages": json.dumps(run.stages),
+        "fit_evaluations": json.dumps(run.fit_evaluations),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.{os.getpid()}")
-    save_file({"X": run.X, "outcomes": run.outcomes, **tensors}, part, facts)
+    save_file(tensors, part, facts)
     os.replace(part, file)
 
 
-def _load(file: Path, group: Sequence[Work]) -> Progress | None:
-    """What `_save` wrote; None where there is nothing. ConfigError where it is of another configuration."""
-    if not file.exists():
-        return None
+def _load(file: Path, device: str) -> tuple[list[str], Progress] | None:
+    """What `_save` wrote: the keys of its replications, and their progress. None, with a warning, where it is torn."""
     try:
-        with safe_open(file, "pt", device=group[0].device) as saved:
+        with safe_open(file, "pt", device=device) as saved:
             facts = {name: json.loads(text) for name, text in saved.metadata().items()}
             tensors = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
     except (SafetensorError, ValueError, OSError) as error:
         warnings.warn(f"{file} is not a whole batch, which begins anew: {error}", TornRecord, stacklevel=2)
         return None
-    if facts["keys"] != [work.key for work in group]:
-        raise ConfigError(
-            f"{file.resolve()} is a batch in progress under another configuration, or of other tasks; remove it, or "
-            "choose another --out"
-        )
     X, outcomes = tensors.pop("X").cpu(), tensors.pop("outcomes").cpu()
-    return Progress(X, outcomes, State(**tensors) if tensors else None, facts["iterations"], facts["stages"])
+    kind = State if "network" in tensors else Hyperparameters
+    keys = facts.pop("keys")
+    return keys, Progress(X, outcomes, kind(**tensors) if tensors else None, **facts)

@@ -7,17 +7,20 @@ task's name, the replication and the number of the evaluation, and from nothing 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,14 +78,17 @@ def parse_method(method: str) -> tuple[str, dict[str, Any]]:
     base, bracket, inner = method.partition("[")
     if base not in baselines.names():
         baselines.make(base)  # says which there are
-    if bracket and not (inner.endswith("]") and all("=" in item for item in inner[:-1].split(";"))):
+    items = inner.removesuffix("]").split(";")
+    if bracket and not (inner.endswith("]") and all("=" in item and "," not in item for item in items)):
         raise ConfigError(f"method {method!r}: settings are written as in dms-paper[rho=2;K=0]")
-    changes = dict(item.split("=", 1) for item in inner.removesuffix("]").split(";")) if bracket else {}
-    known = {field.name for field in dataclasses.fields(DMSConfig)}
-    if changes and (base not in PRESETS or not changes.keys() <= known):
-        raise ConfigError(
-            f"method {method!r}: only settings of DMSConfig can be changed, and only of {', '.join(PRESETS)}"
-        )
+    changes = dict(item.split("=", 1) for item in items) if bracket else {}
+    if changes and base not in PRESETS:
+        raise ConfigError(f"method {method!r}: settings can be changed only of {', '.join(PRESETS)}")
+    known = [field.name for field in dataclasses.fields(DMSConfig) if field.name != "name"]
+    for name in changes.keys() - known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(known)}"
+        raise ConfigError(f"method {method!r}: DMSConfig has no setting {name!r} to be changed{hint}")
     return base, {name: _literal(text) for name, text in changes.items()}
 
 
@@ -136,6 +142,7 @@ def run_replication(work: Work) -> Record:
     values: list[float] = []
     iterations: list[float] = []
     stages: dict[str, float] = {}
+    fit_evaluations = 0
     error = None
     try:
         problem = problems.get(work.task)
@@ -149,13 +156,14 @@ def run_replication(work: Work) -> Record:
                 iterations.append(time.perf_counter() - began)
                 for stage, seconds in method.seconds.items():
                     stages[stage] = stages.get(stage, 0.0) + seconds
+                fit_evaluations += getattr(method, "fit_evaluations", 0)
                 X = np.vstack([X, problem.space.snap(u[None])])
             outcome = observe(problem, X[number], work.replication, number)
             observed.append(outcome[0])
             values.append(outcome[1])
     except Exception:
         error = traceback.format_exc()
-    return record_of(work, 1, observed, values, iterations, stages, error)
+    return record_of(work, 1, observed, values, iterations, stages, fit_evaluations, error)
 
 
 def record_of(
@@ -165,15 +173,21 @@ def record_of(
     values: list[float],
     iterations: list[float],
     stages: dict[str, float],
+    fit_evaluations: int,
     error: str | None = None,
 ) -> Record:
-    """What is stored of a replication."""
+    """What is stored of a replication; one with an outcome that is no number failed there."""
+    finite = np.isfinite(observed) & np.isfinite(values)
+    if not finite.all():
+        last = int(np.argmin(finite))
+        error = error or f"evaluation {last} gave {observed[last]}"
+        observed, values = observed[:last], values[:last]
     return Record(
         task=work.task,
         method=work.method,
         replication=work.replication,
         status="complete" if error is None else "failed",
-        version=modeseek.__version__,
+        version=code_version(),
         config=None if work.config is None else dataclasses.asdict(work.config),
         seed=zlib.crc32(work.task.encode()),
         device=work.device,
@@ -183,8 +197,25 @@ def record_of(
         values=values,
         iterations=iterations,
         stages=stages,
+        fit_evaluations=fit_evaluations,
         error=error,
     )
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """The package's version, with the revision where its files are tracked by git."""
+    here = str(Path(modeseek.__file__).parent)
+
+    def git(*arguments: str) -> str:
+        run = subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True, check=True, timeout=10)
+        return run.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # else it may be installed within someone's repository
+        return f"{modeseek.__version__}+g{git('rev-parse', '--short=10', 'HEAD')}"
+    except (OSError, subprocess.SubprocessError):
+        return modeseek.__version__
 
 
 def plan(tasks: Sequence[str], methods: Sequence[str], reps: int | None, device: str) -> list[Work]:
@@ -255,6 +286,12 @@ def _check_configurations(wanted: list[Work], stored: list[Record], store: Store
         )
 
 
+_DIED = (
+    "a worker process died, perhaps for want of memory; what was finished is stored, and the same command, maybe with "
+    "fewer --workers, goes on"
+)
+
+
 def _run_locally(missing: list[Work], workers: int) -> Iterator[Record]:
     if workers == 1:
         yield from map(run_replication, missing)
@@ -266,6 +303,8 @@ def _run_locally(missing: list[Work], workers: int) -> Iterator[Record]:
         try:
             for future in as_completed(futures):
                 yield future.result()
+        except BrokenProcessPool as error:
+            raise ModeseekError(_DIED) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -288,6 +327,8 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
         while pending:
             done, pending = ray.wait(pending)
             yield from ray.get(done)
+    except ray.exceptions.WorkerCrashedError as error:
+        raise ModeseekError(_DIED) from error
     finally:
         if started:
             ray.shutdown()

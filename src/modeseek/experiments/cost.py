@@ -20,6 +20,7 @@ import torch
 from modeseek import problems
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import STAGES, DMSConfig, suggest
+from modeseek.experiments.campaign import Work
 from modeseek.experiments.measurements import Measurement, add, machine, where
 from modeseek.experiments.records import Record
 from modeseek.experiments.seconds import PAPER_ITERATIONS, TASKS, clocked
@@ -35,6 +36,7 @@ GRID = {
     "m": (100, 200, 400, 800, 1600, 3200, 6400),
     "S": (50, 100, 200, 400, 800, 1600),
 }
+MIN_POINTS = 3  # of a slope
 STARTS = 2  # of a GP fit that has a last one to start from
 
 
@@ -44,6 +46,25 @@ class Speed(NamedTuple):
     float32: float  # operations a second
     float64: float
     memory: float  # bytes a second
+
+
+class IterationWork(NamedTuple):
+    """What cannot be left out of one replication's iteration."""
+
+    float64: float  # operations of the Gaussian process
+    training: float  # operations in float32
+    sampling: float  # likewise
+    traffic: float  # bytes of memory that training reads and writes
+
+    @property
+    def float32(self) -> float:
+        """Operations of the network."""
+        return self.training + self.sampling
+
+    def seconds(self, speed: Speed) -> float:
+        """The floor: the time that a device of this speed needs for it."""
+        training = max(self.training / speed.float32, self.traffic / speed.memory)
+        return self.float64 / speed.float64 + training + self.sampling / speed.float32
 
 
 def measure_batches(
@@ -73,6 +94,7 @@ def measure_batches(
                     "stages": stages,
                     "evaluations": evaluations,
                     "collapsed": float(np.mean([run["fell back"] for run in runs])),
+                    "work": work_of(problem.d, n, config, evaluations)._asdict(),
                     "floor": floor_of(problem.d, n, config, evaluations, speed) * b,
                     "speed": speed._asdict(),
                 } | machine(place)
@@ -118,19 +140,26 @@ def _iterations(observed: tuple[torch.Tensor, torch.Tensor], config: DMSConfig, 
     return runs[1:]
 
 
-def floor_of(d: int, n: int, config: DMSConfig, evaluations: float, speed: Speed) -> float:
-    """Seconds that one replication's iteration takes at least, given the evaluations of its GP fit."""
+def work_of(d: int, n: int, config: DMSConfig, evaluations: float) -> IterationWork:
+    """The work of one replication's iteration, given the evaluations of its GP fit."""
     m, K, S = config.sizes(d)
     P, H = parameter_count(d, config.hidden), config.hidden
     steps = config.epochs * math.ceil(m / config.batch_size)
     conditions = 1 if config.w == 0 else 2
-    fit = evaluations * STARTS * (n**3 + 4 * n * n * d) / speed.float64
-    refine = (K + 1) * m * (2 * n * n + 4 * n * d) / speed.float64
-    train = config.epochs * m * 6 * P / speed.float32
-    # AdamW reads and writes θ and two moments and reads the gradient; two layers' activations go there and back.
-    traffic = (steps * 7 * P + config.epochs * m * 8 * H) * 4 / speed.memory
-    sample = 2 * config.steps * conditions * S * 2 * P / speed.float32
-    return fit + refine + max(train, traffic) + sample
+    fit = evaluations * STARTS * (n**3 + 4 * n * n * d)
+    refine = (K + 1) * m * (2 * n * n + 4 * n * d)
+    return IterationWork(
+        float64=fit + refine,
+        training=config.epochs * m * 6 * P,
+        sampling=2 * config.steps * conditions * S * 2 * P,
+        # AdamW reads and writes θ and two moments and reads the gradient; two layers' activations go there and back.
+        traffic=(steps * 7 * P + config.epochs * m * 8 * H) * 4,
+    )
+
+
+def floor_of(d: int, n: int, config: DMSConfig, evaluations: float, speed: Speed) -> float:
+    """Seconds that one replication's iteration takes at least, given the evaluations of its GP fit."""
+    return work_of(d, n, config, evaluations).seconds(speed)
 
 
 def speed_of(device: torch.device, size: int = 4096, repeats: int = 5) -> Speed:
@@ -150,49 +179,90 @@ def speed_of(device: torch.device, size: int = 4096, repeats: int = 5) -> Speed:
 
 
 def batches_table(measurements: Sequence[Measurement]) -> Table:
-    """Seconds an iteration of one replication, alone and in batches, beside the paper's."""
-    cells = []
+    """Seconds an iteration of one replication, alone and in batches, beside its work, its floor and the paper's."""
+    cells, rows = [], list[Row]()
     for m in measurements:
         share = m["seconds"] / m["batch"]
         stages = [f"{m['stages'][stage]:.3f}" for stage in STAGES]
         paper = PAPER_ITERATIONS.get(m["task"], {}).get(m["method"])
         faster = f"{paper / share:.0f}" if paper else ""
-        ratio = f"{m['seconds'] / m['floor']:.1f}"
+        work = _work_behind(m)
+        flops, traffic = ("", "") if work is None else (_giga(work.float32, work.float64), _giga(work.traffic))
+        floor = f"{m['seconds'] / m['floor']:.1f} × {m['floor']:.2g}"
         total, each = f"{m['seconds']:.3f}", f"{share:.4f}"
-        cells.append([m["task"], m["method"], where(m), str(m["batch"]), total, each, *stages, ratio, faster])
-    header = ["task", "method", "measured on", "batch", "seconds", "a replication", *STAGES, "over floor", "× paper"]
-    rows: list[Row] = [{**m, **m["stages"]} for m in measurements]
-    for row in rows:
-        del row["stages"], row["speed"]
-    return Table(header, cells, rows)
+        place = [m["task"], m["method"], where(m), str(m["batch"])]
+        cells.append([*place, total, each, *stages, flops, traffic, floor, faster])
+        plain = {name: value for name, value in m.items() if name not in ("stages", "speed", "work")}
+        rows.append(
+            plain
+            | m["stages"]
+            | {
+                "GFLOP in float32": "" if work is None else work.float32 / 1e9,
+                "GFLOP in float64": "" if work is None else work.float64 / 1e9,
+                "GB": "" if work is None else work.traffic / 1e9,
+            }
+        )
+    header = ["task", "method", "measured on", "batch", "seconds", "a replication", *STAGES]
+    return Table([*header, "GFLOP", "GB", "over floor", "× paper"], cells, rows)
+
+
+def _work_behind(m: Measurement) -> IterationWork | None:
+    """The work of a replication's iteration in a measurement.
+
+    Old measurements are without it. Theirs is counted anew, and left out where it does not come to the floor that they
+    have: then the method's settings were others.
+    """
+    if "work" in m:
+        return IterationWork(**m["work"])
+    config = Work(m["task"], m["method"], 0).config
+    if config is None:
+        return None
+    work = work_of(problems.get(m["task"]).d, m["n"], config, m["evaluations"])
+    return work if math.isclose(work.seconds(Speed(**m["speed"])) * m["batch"], m["floor"], rel_tol=1e-6) else None
+
+
+def _giga(*amounts: float) -> str:
+    return " + ".join(f"{amount / 1e9:.3g}" for amount in amounts)
 
 
 def campaign_table(records: Iterable[Record]) -> Table:
-    """Minutes that whole campaigns of DMS took on a GPU, beside what the paper's seconds an iteration come to."""
+    """Minutes that whole campaigns of DMS took on a GPU, beside what the paper's seconds an iteration come to.
+
+    The last line adds up each column, the paper's over the lines where it has a number. No lines where none ran there.
+    """
     spent: dict[tuple[str, str], list[float]] = {}  # minutes of each replication
     for record in records:
-        if record.status == "complete" and record.device.startswith("cuda"):
+        if record.status == "complete" and record.config is not None and record.device.startswith("cuda"):
             of_method = spent.setdefault((record.task, record.method), [])
             of_method.append(sum(record.iterations) / record.batch / 60)
-    cells = []
+    cells, of_paper = [], list[float]()
     for task in tasks_in_order({task for task, _ in spent}):
         for method in in_order([m for t, m in spent if t == task and "[" not in m]):
             minutes, iteration = spent[task, method], PAPER_ITERATIONS.get(task, {}).get(method)
-            papers = "" if iteration is None else f"{iteration * problems.get(task).budget * len(minutes) / 60:.1f}"
+            if iteration is not None:
+                of_paper.append(iteration * problems.get(task).budget * len(minutes) / 60)
+            papers = "" if iteration is None else f"{of_paper[-1]:.1f}"
             cells.append([task, method, str(len(minutes)), f"{sum(minutes):.1f}", papers])
     variants = [sum(minutes) for (_, method), minutes in spent.items() if "[" in method]
     if variants:
         cells.append(["", "variants", "", f"{sum(variants):.1f}", ""])
-    cells.append(["all", "", "", f"{sum(map(sum, spent.values())):.1f}", ""])
+    if spent:
+        papers = f"{sum(of_paper):.1f}" if of_paper else ""
+        cells.append(["all", "", "", f"{sum(map(sum, spent.values())):.1f}", papers])
     return Table(["task", "method", "replications", "minutes", "paper's minutes"], cells)
 
 
 def exponents(measurements: Sequence[Measurement]) -> dict[str, float]:
-    """The slope of log seconds over the log of each size, in the upper half of its values."""
+    """The slope of log seconds over the log of each size, in the upper half of its values, of three at least.
+
+    Sizes with fewer values have none.
+    """
     slopes = {}
     for size in dict.fromkeys(m["size"] for m in measurements):
         points = sorted((m["value"], m["seconds"]) for m in measurements if m["size"] == size)
-        upper = np.log(np.array(points[(len(points) - 1) // 2 :]))
+        if len(points) < MIN_POINTS:
+            continue
+        upper = np.log(np.array(points[min((len(points) - 1) // 2, len(points) - MIN_POINTS) :]))
         slopes[size] = float(np.polyfit(upper[:, 0], upper[:, 1], 1)[0])
     return slopes
 
@@ -206,7 +276,7 @@ def growth_table(measurements: Sequence[Measurement]) -> Table:
     for (place, batch), group in groups.items():
         slopes = exponents(group)
         cells.append([place, str(batch), *(f"{slopes[size]:.2f}" if size in slopes else "" for size in GRID)])
-        rows.append({"measured on": place, "batch": batch, **slopes})
+        rows.append({"measured on": place, "batch": batch, **{size: slopes.get(size, "") for size in GRID}})
     return Table(["measured on", "batch", *GRID], cells, rows)
 
 

@@ -16,6 +16,7 @@ from modeseek.experiments.tables import (
     Table,
     mean_and_error,
     p_value,
+    paired,
     plus_minus,
 )
 
@@ -39,7 +40,8 @@ def methods() -> list[str]:
 def table(runs: Gathered) -> Table:
     """Final regret: a line a missing ingredient, a column a task, * where it differs from the default.
 
-    The last column has the geometric mean, over the tasks that both ran on, of final regret over the default's.
+    The last column has the geometric mean, over the tasks that both ran on, of mean final regret over the default's,
+    each of the replications that both have.
     """
     rows: list[Row] = []
     cells = []
@@ -68,13 +70,18 @@ def _row(runs: Runs, default: Runs | None) -> Row:
         "replications": len(runs.replications),
         "final": mean,
         "final error": error,
-        "log10 ratio": math.nan if default is None else _log_ratio(mean, float(default.final.mean())),
+        "log10 ratio": math.nan if default is None else _log_ratio(runs, default),
         f"p against {DEFAULT}": math.nan if default is None else p_value(runs, default),
     }
 
 
-def _log_ratio(regret: float, of_default: float) -> float:
-    return math.log10(max(regret, REGRET_FLOOR) / max(of_default, REGRET_FLOOR))
+def _log_ratio(runs: Runs, default: Runs) -> float:
+    """Of the means over common replications, which share their initial designs; NaN where there are none."""
+    pairs = paired(runs, default)
+    if not len(pairs[0]):
+        return math.nan
+    regret, of_default = (max(float(final.mean()), REGRET_FLOOR) for final in pairs)
+    return math.log10(regret / of_default)
 
 
 def _cell(row: Row) -> str:

@@ -20,7 +20,9 @@ from filelock import FileLock
 
 from modeseek.errors import ModeseekWarning
 
-DIGITS = 7  # significant ones of each stored outcome: far below the noise, and files stay small
+DIGITS = (
+    7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, and files stay small
+)
 
 
 class TornRecord(ModeseekWarning):
@@ -35,7 +37,7 @@ class Record:
     method: str
     replication: int
     status: Literal["complete", "failed"]
-    version: str  # of modeseek
+    version: str  # of modeseek, with the revision where it ran from a checkout
     config: dict[str, Any] | None  # of DMS; None for other methods
     seed: int
     device: str
@@ -45,6 +47,7 @@ class Record:
     values: list[float]  # the same without noise
     iterations: list[float]  # seconds of each suggestion
     stages: dict[str, float]  # seconds by stage, over all suggestions
+    fit_evaluations: int = 0  # calls of the GP fits' objective, over all suggestions; in a batch each is of all
     error: str | None = None
 
     @property

@@ -12,7 +12,17 @@ from modeseek.errors import ModeseekError
 from modeseek.experiments import ablations, cost, distribution, figures, ingredients, page, seconds
 from modeseek.experiments.measurements import read
 from modeseek.experiments.records import Store
-from modeseek.experiments.tables import REFERENCE, Gathered, Table, against_table, gather, summary_table
+from modeseek.experiments.tables import (
+    BEST_OF_OTHERS,
+    MIN_PAIRS,
+    REFERENCE,
+    Gathered,
+    Table,
+    against_table,
+    gather,
+    out_of_reach,
+    summary_table,
+)
 
 
 @dataclass(frozen=True)
@@ -94,20 +104,23 @@ def _sections(results: Path) -> list[Section]:
                 "ingredients",
                 "Each ingredient of the default",
                 "The default with one ingredient removed: final regret, mean ± standard error. * differs from the "
-                "default (Wilcoxon signed-rank, 5 %). Mean ratio: of final regret to the default's, the geometric mean "
-                "over the tasks of a line; over 1 where the ingredient helps.",
+                "default (Wilcoxon signed-rank, 5 %). Mean ratio: of mean final regret to the default's, over the "
+                "replications that both have, the geometric mean over the tasks of a line; over 1 where the ingredient "
+                "helps.",
                 ingredients.table(removed),
             )
         )
-    if any(record.device.startswith("cuda") for record in records):
+    campaigns = cost.campaign_table(records)
+    if campaigns.cells:
         sections.append(
             Section(
                 "campaigns",
                 "Minutes of campaigns on a GPU",
                 "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
-                "as in ablations. "
-                "The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations and replications.",
-                cost.campaign_table(records),
+                "as in ablations. The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations "
+                "and replications, for the lines where it reports seconds. The last line adds up all minutes, and the "
+                "paper's of those lines.",
+                campaigns,
             )
         )
     return sections + _of_measurements(results)
@@ -146,7 +159,9 @@ def _against(groups: dict[str, Gathered]) -> list[Section]:
             "against",
             "The default against each method",
             "On how many tasks dms is better / level / worse (Wilcoxon signed-rank over replications, 5 %), by final "
-            "regret and by the area under log regret. No setting was chosen on the validation tasks.",
+            "regret and by the area under log regret. No setting was chosen on the validation tasks. "
+            f"The last line: against {BEST_OF_OTHERS}, which is on each task the method with the lowest mean, by final "
+            f"regret or by area, that is no DMS and has {MIN_PAIRS} replications or more in common with dms.",
             table,
         )
     ]
@@ -156,12 +171,17 @@ def _tables(runs: Gathered, final: tuple[str, str], area: tuple[str, str], about
     """Two sections, each with its name and title; none where there are no runs."""
     if not runs:
         return []
+    from_best = (
+        " A line from its best has regret from the best value there is, where the paper measures regret from one that "
+        "is out of reach."
+    )
     return [
         Section(
             *final,
             f"{about}Mean ± standard error, rank on the task in brackets, the best in bold. * differs from dms "
-            "(Wilcoxon signed-rank, 5 %). n where a method has fewer replications than others on the task. Mean ranks "
-            "are among the methods that ran on every task.",
+            "(Wilcoxon signed-rank, 5 %). n where a method has fewer replications than others on the task; with fewer "
+            f"than {MIN_PAIRS} it has no rank, unless all have fewer. Mean ranks are among the methods that are ranked "
+            f"on every task.{from_best if any(map(out_of_reach, runs)) else ''}",
             summary_table(runs, "final"),
         ),
         Section(
@@ -206,25 +226,27 @@ def _of_measurements(results: Path) -> list[Section]:
         (
             "draws",
             "Seconds to draw S samples of x*",
-            "Median. DMS: training and sampling, given the GP and the pseudo-dataset. PES: posterior paths, drawn by "
-            "Matheron's rule and maximized. The paper's numbers are of its Table 3.",
+            "Median. DMS: the default's training and sampling, given the GP and the pseudo-dataset. PES: posterior "
+            "paths, drawn by Matheron's rule and maximized. The paper's numbers are of its Table 3.",
             seconds.draws_table,
         ),
         (
             "seconds",
             "Seconds an iteration",
             "Median over successive calls within one process, of a call of over two minutes only one; observed are "
-            "Sobol points, as many as half way through the paper's budget. On Levy-10 and -20 the pseudo-set of "
-            "dms-paper collapses, and nothing is trained. The paper's numbers are of its Table 4.",
+            "Sobol points, as many as half way through the paper's budget. The paper's numbers are of its Table 4.",
             seconds.iterations_table,
         ),
         (
             "batches",
             "Seconds an iteration of DMS in batches",
             "Replications side by side on one device, with as many observations as half way through the paper's "
-            "budget, of a function with many optima: the batch's seconds, those of one replication, the batch's by "
-            "stage, and over the floor of its arithmetic and memory traffic. × paper: the seconds of the paper's "
-            "Table 4 over a replication's.",
+            "budget, of a function with many optima: the batch's seconds, those of one replication, and the batch's "
+            "by stage. GFLOP: the operations of one replication's iteration, in float32 (the network) + in float64 "
+            "(the Gaussian process); GB: the memory traffic of its training; both empty where the method's settings "
+            "have changed since. Over floor: the batch's seconds as a multiple of its floor in seconds, the time that "
+            "the device needs for this work at the speeds that it reaches on large matrices. × paper: the seconds of "
+            "the paper's Table 4 over a replication's.",
             cost.batches_table,
         ),
     ):
@@ -236,7 +258,8 @@ def _of_measurements(results: Path) -> list[Section]:
                 "growth",
                 "Growth of an iteration's cost",
                 "Seconds an iteration of the default with one size changed at a time from d = 10, n = 200, m = 800, "
-                "S = 300; the table has the exponents fitted to the upper half of each size's values.",
+                "S = 300; the table has the exponents fitted to the upper half of each size's values, and to three at "
+                "least.",
                 cost.growth_table(growth),
                 partial(figures.draw_growth, growth),
             )

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from scipy import stats
 
 from modeseek import baselines, problems
-from modeseek.errors import ConfigError
+from modeseek.errors import ConfigError, ModeseekError
 from modeseek.experiments.records import Record
 from modeseek.parameters import Array
 
 REFERENCE = "dms"  # whom the others are tested against
 LEVEL = 0.05
+MIN_PAIRS = 6  # of a test, and of a rank: with five pairs no result can be significant at 5 %
+BEST_OF_OTHERS = "the best of the others"
 Measure = Literal["final", "area"]  # final regret, area under its logarithm
 _MEASURES: dict[Measure, str] = {"final": "at the end", "area": "all along"}
 REGRET_FLOOR = 1e-6  # of the logarithm: regret of exactly zero has none
@@ -76,7 +79,10 @@ Gathered = dict[str, dict[str, Runs]]  # by task and method
 
 
 def gather(records: Iterable[Record]) -> Gathered:
-    """Runs by task and method, from complete records; ConfigError where configurations of DMS are mixed."""
+    """Runs by task and method, from complete records.
+
+    ConfigError where configurations of DMS are mixed, ModeseekError where runs have different lengths.
+    """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if record.status == "complete":
@@ -85,6 +91,12 @@ def gather(records: Iterable[Record]) -> Gathered:
     for (task, method), group in groups.items():
         if any(record.config != group[0].config for record in group):
             raise ConfigError(f"the records of {method} on {task} are of several configurations; keep them apart")
+        lengths = sorted({len(record.values) for record in group})
+        if len(lengths) > 1:
+            raise ModeseekError(
+                f"the records of {method} on {task} have different numbers of evaluations "
+                f"({', '.join(map(str, lengths))}); keep them apart"
+            )
         same = sorted(group, key=lambda record: record.replication)
         values = np.array([record.values for record in same])
         runs.setdefault(task, {})[method] = Runs(
@@ -98,29 +110,43 @@ def gather(records: Iterable[Record]) -> Gathered:
 
 
 def tasks_in_order(tasks: Iterable[str]) -> list[str]:
-    """The paper's tasks, as it has them, then those for validation."""
+    """The paper's tasks, as it has them, then those for validation; ConfigError for one that nobody knows."""
     order = [*problems.names(), *problems.validation_names()]
-    return sorted(tasks, key=order.index)
+    return sorted(tasks, key=lambda task: order.index(problems.get(task).name))
 
 
 def in_order(methods: Collection[str]) -> list[str]:
-    """DMS first, then the others as `baselines.names()` has them; a variant stands after what it varies."""
+    """DMS first, then the others as `baselines.names()` has them, then those that it does not have.
+
+    A variant stands after what it varies.
+    """
     order = list(dict.fromkeys(["dms", "dms-fast", "dms-paper", *baselines.names()]))
-    return sorted(methods, key=lambda method: (order.index(method.partition("[")[0]), method))
+
+    def place(method: str) -> int:
+        base = method.partition("[")[0]
+        return order.index(base) if base in order else len(order)
+
+    return sorted(methods, key=lambda method: (place(method), method))
 
 
 def p_value(runs: Runs, reference: Runs, what: Measure = "final") -> float:
-    """Two-sided Wilcoxon signed-rank test, paired by replication; NaN with fewer than six pairs."""
-    difference = _paired(runs, reference, what)
-    if len(difference) < 6:  # with five pairs no result can be significant at 5 %
+    """Two-sided Wilcoxon signed-rank test, paired by replication; NaN with fewer than MIN_PAIRS."""
+    difference = _difference(runs, reference, what)
+    if len(difference) < MIN_PAIRS:
         return float("nan")
     return 1.0 if not difference.any() else float(stats.wilcoxon(difference).pvalue)
 
 
-def _paired(runs: Runs, reference: Runs, what: Measure) -> Array:
-    """The method minus the reference, of each replication that both have."""
+def paired(runs: Runs, reference: Runs, what: Measure = "final") -> tuple[Array, Array]:
+    """The method's and the reference's, of each replication that both have."""
     common = sorted(set(runs.replications) & set(reference.replications))
     a, b = (getattr(r, what)[[r.replications.index(i) for i in common]] for r in (runs, reference))
+    return a, b
+
+
+def _difference(runs: Runs, reference: Runs, what: Measure) -> Array:
+    """The method minus the reference, of each replication that both have."""
+    a, b = paired(runs, reference, what)
     return np.asarray(a - b)
 
 
@@ -131,22 +157,30 @@ def verdict(runs: Runs, reference: Runs, what: Measure) -> Literal["better", "le
         return None
     if p >= LEVEL:
         return "level"
-    difference = _paired(runs, reference, what)
+    difference = _difference(runs, reference, what)
     signed_ranks = stats.rankdata(np.abs(difference)) * np.sign(difference)
     return "better" if signed_ranks.sum() > 0 else "worse"
 
 
 def against_table(groups: dict[str, Gathered]) -> Table:
-    """For each method, on how many tasks of each group DMS is better, level and worse; and where it is worse."""
+    """For each method, on how many tasks of each group DMS is better, level and worse; and where it is worse.
+
+    The last line has them against the best of the other methods, which differs from task to task.
+    """
     names = in_order({name for runs in groups.values() for methods in runs.values() for name in methods} - {REFERENCE})
+    rivals: dict[str, Callable[[dict[str, Runs], Measure], Runs | None]] = {
+        **{name: partial(_named, name) for name in names},
+        BEST_OF_OTHERS: _best_of_others,
+    }
     rows: list[Row] = []
     cells = []
-    for name in names:
+    for name, rival in rivals.items():
         texts, lost = [], []
         for group, runs in groups.items():
-            both = {task: of for task, of in runs.items() if name in of and REFERENCE in of}
+            tested = {task: of for task, of in runs.items() if REFERENCE in of}
             for what, label in _MEASURES.items():
-                verdicts = {task: verdict(of[name], of[REFERENCE], what) for task, of in both.items()}
+                present = {task: r for task, of in tested.items() if (r := rival(of, what)) is not None}
+                verdicts = {task: verdict(r, tested[task][REFERENCE], what) for task, r in present.items()}
                 counts = {v: list(verdicts.values()).count(v) for v in ("better", "level", "worse")}
                 texts.append(" / ".join(map(str, counts.values())) if any(counts.values()) else "")
                 worse = [task for task, v in verdicts.items() if v == "worse"]
@@ -156,6 +190,20 @@ def against_table(groups: dict[str, Gathered]) -> Table:
             cells.append([name, *texts, ", ".join(lost)])
     header = [f"{group}, {label}" for group in groups for label in _MEASURES.values()]
     return Table(["method", *header, "worse at the end on"], cells, rows)
+
+
+def _named(name: str, methods: dict[str, Runs], what: Measure) -> Runs | None:
+    return methods.get(name)
+
+
+def _best_of_others(methods: dict[str, Runs], what: Measure) -> Runs | None:
+    """The lowest mean among the methods that are no DMS and have enough replications in common with it."""
+    enough = [
+        r
+        for name, r in methods.items()
+        if not name.startswith("dms") and len(_difference(r, methods[REFERENCE], what)) >= MIN_PAIRS
+    ]
+    return min(enough, key=lambda r: getattr(r, what).mean(), default=None)
 
 
 def mean_and_error(sample: Array) -> tuple[float, float]:
@@ -168,11 +216,18 @@ def plus_minus(mean: float, error: float) -> str:
     return f"{mean:.3g}" if np.isnan(error) else f"{mean:.3g} ± {error:.2g}"
 
 
+def out_of_reach(task: str) -> float | None:
+    """How far the best value there is lies below the one that regret is measured against; None if it is not known."""
+    problem = problems.get(task)
+    return None if problem.true_optimum is None else problem.optimum - problem.true_optimum
+
+
 def summary_rows(runs: Gathered) -> list[Row]:
     """A row a task and method: final regret and area under log regret with ranks, and the test against DMS."""
     rows: list[Row] = []
     for task, methods in runs.items():
-        ranks = {what: _ranks({name: getattr(r, what) for name, r in methods.items()}) for what in ("final", "area")}
+        ranks = {what: _ranks(methods, what) for what in _MEASURES}
+        offset = out_of_reach(task)
         for name, r in methods.items():
             mean, error = mean_and_error(r.final)
             area, area_error = mean_and_error(r.area)
@@ -184,25 +239,29 @@ def summary_rows(runs: Gathered) -> list[Row]:
                     "replications": len(r.replications),
                     "final": mean,
                     "final error": error,
-                    "final rank": ranks["final"][name],
+                    "final rank": ranks["final"].get(name, ""),
+                    "final from the best": "" if offset is None else max(mean - offset, 0.0),
                     "area": area,
                     "area error": area_error,
-                    "area rank": ranks["area"][name],
+                    "area rank": ranks["area"].get(name, ""),
                     f"p against {REFERENCE}": p_value(r, methods[REFERENCE]) if tested else float("nan"),
                 }
             )
     return rows
 
 
-def _ranks(samples: dict[str, Array]) -> dict[str, int]:
-    ranks = stats.rankdata([sample.mean() for sample in samples.values()], method="min").astype(int).tolist()
-    return dict(zip(samples, ranks, strict=True))
+def _ranks(methods: dict[str, Runs], what: Measure) -> dict[str, int]:
+    """Ranks among the methods with enough replications for a test; where none has, among all."""
+    ranked = {name: r for name, r in methods.items() if len(r.replications) >= MIN_PAIRS} or methods
+    means = [getattr(r, what).mean() for r in ranked.values()]
+    return dict(zip(ranked, stats.rankdata(means, method="min").astype(int).tolist(), strict=True))
 
 
 def summary_table(runs: Gathered, what: Measure) -> Table:
     """Final regret or area: mean ± standard error and rank, the best in bold, * where it differs from DMS.
 
-    The last line has mean ranks among the methods that ran on every task, if there are several.
+    Where the best value there is falls short of the optimum, final regret has a second line, measured from that value.
+    The last line has mean ranks among the methods that are ranked on every task, if there are several.
     """
     names = in_order({name for methods in runs.values() for name in methods})
     rows = summary_rows(runs)
@@ -211,8 +270,11 @@ def summary_table(runs: Gathered, what: Measure) -> Table:
         of_task = {row["method"]: row for row in rows if row["task"] == task}
         most = max(int(row["replications"]) for row in of_task.values())
         cells.append([task, *(_cell(of_task[name], what, most) if name in of_task else "" for name in names)])
-    everywhere = [name for name in names if all(name in methods for methods in runs.values())]
-    ranks = [_ranks({name: getattr(methods[name], what) for name in everywhere}) for methods in runs.values()]
+        if what == "final" and out_of_reach(task):
+            from_best = [_cell_from_best(of_task[name]) if name in of_task else "" for name in names]
+            cells.append([f"{task}, from its best", *from_best])
+    everywhere = [name for name in names if all(name in _ranks(methods, what) for methods in runs.values())]
+    ranks = [_ranks({name: methods[name] for name in everywhere}, what) for methods in runs.values()]
     means = {name: float(np.mean([of_task[name] for of_task in ranks])) for name in everywhere}
     if len(everywhere) > 1:
         cells.append(["mean rank", *(f"{means[name]:.2f}" if name in means else "" for name in names)])
@@ -221,7 +283,12 @@ def summary_table(runs: Gathered, what: Measure) -> Table:
 
 def _cell(row: Row, what: str, most: int) -> str:
     text = plus_minus(float(row[what]), float(row[f"{what} error"]))
-    text = f"**{text}**" if row[f"{what} rank"] == 1 else text
+    rank = row[f"{what} rank"]
+    text = f"**{text}**" if rank == 1 else text
     differs = what == "final" and float(row[f"p against {REFERENCE}"]) < LEVEL
-    fewer = f", n={row['replications']}" if int(row["replications"]) < most else ""
-    return f"{text} ({row[f'{what} rank']}{fewer}){' *' if differs else ''}"
+    fewer = f"n={row['replications']}" if int(row["replications"]) < most else ""
+    return f"{text} ({', '.join(filter(None, [str(rank), fewer]))}){' *' if differs else ''}"
+
+
+def _cell_from_best(row: Row) -> str:
+    return plus_minus(float(row["final from the best"]), float(row["final error"]))
