@@ -266,7 +266,7 @@ def test_a_loop_beats_sobol(kernel: Callable[[], MaternKernel | None]) -> None:
         for i in range(10):
             model = SingleTaskGP(X, Y, covar_module=kernel())
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            x = dms_candidates(model, f.bounds, config=CHEAP, generator=generator(100 * seed + i))
+            x = dms_candidates(model, f.bounds, config=DMSConfig.fast(), generator=generator(100 * seed + i))
             X, Y = torch.cat([X, x]), torch.cat([Y, f(x)[:, None]])
         ours.append(Y.max())
         theirs.append(f(sobol(18, 3, generator(seed))).max())
