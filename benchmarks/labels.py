@@ -22,6 +22,7 @@ import argparse
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from modeseek import problems
-from modeseek.baselines.batched import LogEI, rows_of
+from modeseek.baselines.batched import LogEI, OnGP, rows_of
 from modeseek.experiments.campaign import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
 from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
@@ -89,23 +90,11 @@ def shaped(Y: Tensor, steps: str) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(OnGP):
     """μ + ρσ with a ρ for each batch element (b x 1), or LogEI over the best posterior mean where `ei` (b)."""
 
-    gp: GP
     rho: Tensor
     ei: Tensor
-    recordable = True
-
-    @property
-    def X(self) -> Tensor:  # noqa: N802
-        """Observed inputs, b x n x d."""
-        return self.gp.X
-
-    @property
-    def y(self) -> Tensor:
-        """Shaped outcomes, b x n."""
-        return self.gp.y
 
     def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
@@ -117,7 +106,7 @@ class Labels:
         ei = self.ei[:, None]
         return torch.where(ei, of_ei[0], of_rho[0]), torch.where(ei[..., None], of_ei[1], of_rho[1])
 
-    @property
+    @cached_property  # the best mean is that of all observed inputs, and a climb asks for it many times
     def _log_ei(self) -> LogEI:
         return LogEI(self.gp, self.gp.posterior(self.gp.X)[0].amax(-1, keepdim=True))
 

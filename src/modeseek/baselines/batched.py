@@ -27,11 +27,10 @@ FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z
 
 
 @dataclass(frozen=True)
-class _Improvement:
-    """A function of z = (μ − best)/σ, a label without a ρ; `best` is b x 1."""
+class OnGP:
+    """What every function of a Gaussian process has in common for those that climb it."""
 
     gp: GP
-    best: Tensor
     recordable = True
 
     @property
@@ -43,6 +42,13 @@ class _Improvement:
     def y(self) -> Tensor:
         """Their outcomes, b x n."""
         return self.gp.y
+
+
+@dataclass(frozen=True)
+class _Improvement(OnGP):
+    """A function of z = (μ − best)/σ, a label without a ρ; `best` is b x 1."""
+
+    best: Tensor
 
 
 class PI(_Improvement):

@@ -34,7 +34,7 @@ from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
-from modeseek.experiments.records import Record, TornRecord
+from modeseek.experiments.records import Record, TornRecord, config_of
 from modeseek.problems import Problem
 from modeseek.proposing import rounding
 from modeseek.surrogate import Hyperparameters
@@ -81,11 +81,9 @@ def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool)
     else:
         run = end.run
         observed, values = run.outcomes.tolist()
-        for i, work in enumerate(part):
-            stages = dict(run.stages)
-            yield record_of(
-                work, len(part), observed[i], values[i], run.iterations, stages, run.fit_evaluations, end.stopped_by
-            )
+        shared = (run.iterations, run.stages, run.fit_evaluations, end.stopped_by)
+        for work, seen, true in zip(part, observed, values, strict=True):
+            yield record_of(work, len(part), seen, true, *shared)
         file.unlink(missing_ok=True)  # only now are the records on the disk
 
 
@@ -113,8 +111,8 @@ def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], P
 
 
 def _check_configuration(file: Path, keys: list[str], works: dict[str, Work]) -> None:
-    ours = {json.dumps(json.loads(key)[3], sort_keys=True) for key in works}
-    if not {json.dumps(json.loads(key)[3], sort_keys=True) for key in keys} <= ours:
+    ours = [config_of(key) for key in works]
+    if not all(config_of(key) in ours for key in keys):
         raise ConfigError(
             f"{file.resolve()} is a batch in progress under another configuration; remove it, or choose another --out"
         )

@@ -61,6 +61,12 @@ def work_key(task: str, method: str, replication: int, config: dict[str, Any] | 
     return json.dumps([task, method, replication, config], sort_keys=True)
 
 
+def config_of(key: str) -> dict[str, Any] | None:
+    """The configuration that a key was made with."""
+    config: dict[str, Any] | None = json.loads(key)[3]
+    return config
+
+
 class Store:
     """The records under one folder."""
 
