@@ -20,10 +20,9 @@ import torch
 from modeseek import problems
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import STAGES, DMSConfig, suggest
-from modeseek.experiments.campaign import Work
 from modeseek.experiments.measurements import Measurement, add, machine, where
 from modeseek.experiments.records import Record
-from modeseek.experiments.seconds import PAPER_ITERATIONS, TASKS, clocked
+from modeseek.experiments.seconds import PAPER_ITERATIONS, TASKS, clocked, many_optima
 from modeseek.experiments.tables import Row, Table, in_order, tasks_in_order
 from modeseek.pseudo import sobol
 from modeseek.settings import device_of
@@ -120,9 +119,9 @@ def measure_growth(
 
 
 def _observed(b: int, n: int, d: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sobol points (b x n x d) and outcomes of a function with so many optima that no pseudo-set collapses (b x n)."""
+    """Sobol points (b x n x d) and their outcomes (b x n)."""
     X = sobol(n, d, torch.Generator().manual_seed(0), (b,)).to(device)
-    return X, (9 * X).sin().sum(-1) - (X - 0.3).square().sum(-1)
+    return X, many_optima(X)
 
 
 def _iterations(observed: tuple[torch.Tensor, torch.Tensor], config: DMSConfig, repeats: int) -> list[dict[str, Any]]:
@@ -186,8 +185,8 @@ def batches_table(measurements: Sequence[Measurement]) -> Table:
         stages = [f"{m['stages'][stage]:.3f}" for stage in STAGES]
         paper = PAPER_ITERATIONS.get(m["task"], {}).get(m["method"])
         faster = f"{paper / share:.0f}" if paper else ""
-        work = _work_behind(m)
-        flops, traffic = ("", "") if work is None else (_giga(work.float32, work.float64), _giga(work.traffic))
+        work = IterationWork(**m["work"])
+        flops, traffic = _giga(work.float32, work.float64), _giga(work.traffic)
         floor = f"{m['seconds'] / m['floor']:.1f} × {m['floor']:.2g}"
         total, each = f"{m['seconds']:.3f}", f"{share:.4f}"
         place = [m["task"], m["method"], where(m), str(m["batch"])]
@@ -197,28 +196,13 @@ def batches_table(measurements: Sequence[Measurement]) -> Table:
             plain
             | m["stages"]
             | {
-                "GFLOP in float32": "" if work is None else work.float32 / 1e9,
-                "GFLOP in float64": "" if work is None else work.float64 / 1e9,
-                "GB": "" if work is None else work.traffic / 1e9,
+                "GFLOP in float32": work.float32 / 1e9,
+                "GFLOP in float64": work.float64 / 1e9,
+                "GB": work.traffic / 1e9,
             }
         )
     header = ["task", "method", "measured on", "batch", "seconds", "a replication", *STAGES]
     return Table([*header, "GFLOP", "GB", "over floor", "× paper"], cells, rows)
-
-
-def _work_behind(m: Measurement) -> IterationWork | None:
-    """The work of a replication's iteration in a measurement.
-
-    Old measurements are without it. Theirs is counted anew, and left out where it does not come to the floor that they
-    have: then the method's settings were others.
-    """
-    if "work" in m:
-        return IterationWork(**m["work"])
-    config = Work(m["task"], m["method"], 0).config
-    if config is None:
-        return None
-    work = work_of(problems.get(m["task"]).d, m["n"], config, m["evaluations"])
-    return work if math.isclose(work.seconds(Speed(**m["speed"])) * m["batch"], m["floor"], rel_tol=1e-6) else None
 
 
 def _giga(*amounts: float) -> str:

@@ -234,7 +234,8 @@ def _of_measurements(results: Path) -> list[Section]:
             "seconds",
             "Seconds an iteration",
             "Median over successive calls within one process, of a call of over two minutes only one; observed are "
-            "Sobol points, as many as half way through the paper's budget. The paper's numbers are of its Table 4.",
+            "Sobol points, as many as half way through the paper's budget, of a function with many optima. The paper's "
+            "numbers are of its Table 4.",
             seconds.iterations_table,
         ),
         (
@@ -243,10 +244,9 @@ def _of_measurements(results: Path) -> list[Section]:
             "Replications side by side on one device, with as many observations as half way through the paper's "
             "budget, of a function with many optima: the batch's seconds, those of one replication, and the batch's "
             "by stage. GFLOP: the operations of one replication's iteration, in float32 (the network) + in float64 "
-            "(the Gaussian process); GB: the memory traffic of its training; both empty where the method's settings "
-            "have changed since. Over floor: the batch's seconds as a multiple of its floor in seconds, the time that "
-            "the device needs for this work at the speeds that it reaches on large matrices. × paper: the seconds of "
-            "the paper's Table 4 over a replication's.",
+            "(the Gaussian process); GB: the memory traffic of its training. Over floor: the batch's seconds as a "
+            "multiple of its floor in seconds, the time that the device needs for this work at the speeds that it "
+            "reaches on large matrices. × paper: the seconds of the paper's Table 4 over a replication's.",
             cost.batches_table,
         ),
     ):
