@@ -1,4 +1,4 @@
-"""The README's Python, run as it stands."""
+"""The README's Python, run as it stands, and its tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from benchmarks.readme import filled
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -21,3 +23,9 @@ def test_the_readmes_examples_run_and_find_the_optimum(tmp_path: Path) -> None:
     assert value < 0.05, "the optimum is 0, at lr = 1e-3, 120 units and relu"
     assert (tmp_path / "run.modeseek").exists()
     assert abs(float(re.search(r"\{'x': (\S+)\}", done.stdout)[1]) - 2) < 0.1, "Optuna's study"
+
+
+def test_the_tables_of_regret_are_the_reports() -> None:
+    text = README.read_text()
+    assert filled(text) == text, "python -m benchmarks.readme"
+    assert filled(text.replace("the best of the others |", "nobody |")) == text

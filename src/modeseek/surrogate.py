@@ -61,6 +61,15 @@ class Hyperparameters(NamedTuple):
     noise: Tensor  # b
 
 
+class Moments(NamedTuple):
+    """The posterior of f at x (b x m x d), with what its gradient needs."""
+
+    mu: Tensor  # b x m
+    sigma: Tensor  # b x m
+    k: Tensor  # b x m x n, k(x, X)
+    v: Tensor  # b x m x n, A k(x)
+
+
 @dataclass(frozen=True)
 class GP:
     """A fitted Gaussian process; see the module's notation for the shapes."""
@@ -77,8 +86,8 @@ class GP:
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and standard deviation of f at x (b x m x d), each b x m."""
-        mu, sigma, _, _ = self._moments(x)
-        return mu, sigma
+        at = self.moments(x)
+        return at.mu, at.sigma
 
     def label(self, x: Tensor, rho: float | Tensor) -> Tensor:
         """The balance-aware label μ + ρσ (Eq. 5) at x (b x m x d), b x m."""
@@ -86,15 +95,26 @@ class GP:
         return mu + rho * sigma
 
     def label_and_grad(self, x: Tensor, rho: float | Tensor) -> tuple[Tensor, Tensor]:
-        """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d.
+        """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d."""
+        at = self.moments(x)
+        return at.mu + rho * at.sigma, self.grad(x, at, rho)
 
-        With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x = k_i (X_i − x)/ℓ². The only product
-        of order m·n² is v, which the value needs anyway.
+    def moments(self, x: Tensor) -> Moments:
+        """The posterior at x (b x m x d). Its only product of order m·n² is v; the gradient has none."""
+        k = _kernel(x, self.X, self.hyperparameters.lengthscale)
+        v = k @ self.inverse
+        mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
+        variance = 1 - torch.linalg.vecdot(k, v)
+        return Moments(mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v)
+
+    def grad(self, x: Tensor, at: Moments, rho: float | Tensor) -> Tensor:
+        """∇μ + ρ∇σ at x, b x m x d. Overwrites `at.v`.
+
+        With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x = k_i (X_i − x)/ℓ².
         """
-        mu, sigma, k, v = self._moments(x)
-        weights = v.mul_((-rho / sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(k)
+        weights = at.v.mul_((-rho / at.sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(at.k)
         pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
-        return mu + rho * sigma, pull / self.hyperparameters.lengthscale[..., None, :].square()
+        return pull / self.hyperparameters.lengthscale[..., None, :].square()
 
     def condition(self, x: Tensor) -> GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
@@ -102,13 +122,6 @@ class GP:
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, mu], -1)
         conditioned = posterior_of(X, y, self.hyperparameters, self.mean)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
-
-    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        k = _kernel(x, self.X, self.hyperparameters.lengthscale)
-        v = k @ self.inverse
-        mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
-        variance = 1 - torch.linalg.vecdot(k, v)
-        return mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v
 
 
 def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 200) -> GP:

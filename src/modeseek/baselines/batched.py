@@ -60,11 +60,10 @@ class PI(_Improvement):
         return (mu - self.best) / sigma
 
     def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
-        """∇z = (∇μ − z ∇σ)/σ: the gradient of the label μ − zσ, scaled."""
-        mu, sigma = self.gp.posterior(x)
-        z = (mu - self.best) / sigma
-        _, grad = self.gp.label_and_grad(x, -z)
-        return z, grad / sigma[..., None]
+        """∇z = (∇μ − z ∇σ)/σ."""
+        at = self.gp.moments(x)
+        z = (at.mu - self.best) / at.sigma
+        return z, self.gp.grad(x, at, -z) / at.sigma[..., None]
 
 
 class LogEI(_Improvement):
@@ -72,17 +71,16 @@ class LogEI(_Improvement):
 
     def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
-        return self._terms(x)[0]
+        return self._terms(*self.gp.posterior(x))[0]
 
     def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
-        """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI: the gradient of the label μ + φ/Φ σ, scaled."""
-        log_ei, hazard, scale = self._terms(x)
-        _, grad = self.gp.label_and_grad(x, hazard)
-        return log_ei, grad * scale[..., None]
+        """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI."""
+        at = self.gp.moments(x)
+        log_ei, hazard, scale = self._terms(at.mu, at.sigma)
+        return log_ei, self.gp.grad(x, at, hazard) * scale[..., None]
 
-    def _terms(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _terms(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log EI, φ/Φ and Φ/EI, each b x m."""
-        mu, sigma = self.gp.posterior(x)
         z = (mu - self.best) / sigma
         log_cdf, log_pdf = torch.special.log_ndtr(z), -0.5 * (z.square() + LOG_2PI)
         # Far to the left φ and zΦ cancel; with Mills' ratio Φ = φ·mills, and h = φ (1 + z·mills).
