@@ -33,7 +33,7 @@ from torch import Tensor
 
 from modeseek import problems
 from modeseek.baselines.batched import LogEI, OnGP, rows_of
-from modeseek.experiments.campaign import NOISE, initial_design, stream
+from modeseek.experiments.replication import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
 from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
 from modeseek.problems.problem import Problem

@@ -13,8 +13,8 @@ import pytest
 from modeseek import problems
 from modeseek.cli import main
 from modeseek.experiments import ablations, campaign, figures
-from modeseek.experiments.campaign import Work
 from modeseek.experiments.records import Record, Store
+from modeseek.experiments.replication import Work
 from modeseek.experiments.tables import Gathered, gather
 
 

@@ -14,18 +14,18 @@ from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
 from modeseek.experiments import batch
 from modeseek.experiments.batch import bytes_of_replication, run_batches
-from modeseek.experiments.campaign import (
+from modeseek.experiments.campaign import run_campaign
+from modeseek.experiments.records import Store, TornRecord
+from modeseek.experiments.replication import (
     NOISE,
     Work,
     initial_design,
     observe,
     observe_all,
-    run_campaign,
     run_replication,
     seed_of,
     stream,
 )
-from modeseek.experiments.records import Store, TornRecord
 from modeseek.problems import Problem
 
 TASK = "styblinski-tang-2"

@@ -19,9 +19,10 @@ from modeseek import baselines, problems
 from modeseek.cli import main
 from modeseek.dms import DMSConfig
 from modeseek.errors import ConfigError, ModeseekError
-from modeseek.experiments import campaign
-from modeseek.experiments.campaign import Work, initial_design, run_campaign, run_replication
+from modeseek.experiments import campaign, replication
+from modeseek.experiments.campaign import run_campaign
 from modeseek.experiments.records import Record, Store
+from modeseek.experiments.replication import Work, initial_design, run_replication
 
 TASK = "styblinski-tang-2"
 CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
@@ -115,18 +116,20 @@ def test_a_method_can_change_settings_of_dms() -> None:
 
 
 def test_a_record_names_the_revision_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
-    campaign.code_version.cache_clear()
-    version = campaign.code_version()
+    replication.code_version.cache_clear()
+    version = replication.code_version()
     assert re.fullmatch(re.escape(modeseek.__version__) + r"(\+g[0-9a-f]{10,})?", version)
     monkeypatch.setenv("PATH", "")
-    campaign.code_version.cache_clear()
-    assert campaign.code_version() == modeseek.__version__, "without git"
-    campaign.code_version.cache_clear()
+    replication.code_version.cache_clear()
+    assert replication.code_version() == modeseek.__version__, "without git"
+    replication.code_version.cache_clear()
 
 
 def test_an_outcome_that_is_no_number_is_a_failed_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    true = campaign.observe
-    monkeypatch.setattr(campaign, "observe", lambda *args: (float("nan"), 0.0) if args[2:] == (1, 25) else true(*args))
+    true = replication.observe
+    monkeypatch.setattr(
+        replication, "observe", lambda *args: (float("nan"), 0.0) if args[2:] == (1, 25) else true(*args)
+    )
     store = Store(tmp_path)
     run_campaign([TASK], ["sobol"], store, reps=3, progress=False)
     assert [(r.status, len(r.values)) for r in store] == [("complete", 60), ("failed", 25), ("complete", 60)]
@@ -150,14 +153,14 @@ def test_a_method_that_has_no_batches_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_failed_replication_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    true = campaign.observe
+    true = replication.observe
 
     def broken(problem: object, u: object, replication: int, number: int) -> tuple[float, float]:
         if replication == 1 and number == 30:
             raise RuntimeError("the cluster is on fire")
         return true(problem, u, replication, number)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(campaign, "observe", broken)
+    monkeypatch.setattr(replication, "observe", broken)
     store = Store(tmp_path)
     records = run_campaign([TASK], ["sobol"], store, reps=3, progress=False)
     assert [r.status for r in records] == ["complete", "failed", "complete"]

@@ -13,8 +13,8 @@ from scipy import stats
 from modeseek import problems
 from modeseek.baselines.bo import posterior_optima
 from modeseek.experiments import figures
-from modeseek.experiments.campaign import initial_design
 from modeseek.experiments.distribution import Snapshot, energy_distance, load, save, snapshots, spread, table
+from modeseek.experiments.replication import initial_design
 from modeseek.outcomes import standardize
 from modeseek.surrogate import fit
 

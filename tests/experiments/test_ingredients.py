@@ -14,8 +14,8 @@ import pytest
 from modeseek.cli import main
 from modeseek.dms import DMSConfig
 from modeseek.experiments import ablations, campaign, ingredients
-from modeseek.experiments.campaign import Work
 from modeseek.experiments.records import Record, Store
+from modeseek.experiments.replication import Work
 from modeseek.experiments.tables import Gathered, Runs, gather
 
 TASKS = ("levy-10", "hartmann-6")

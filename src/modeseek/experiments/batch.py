@@ -33,8 +33,8 @@ from modeseek.baselines.bo import RAW_SAMPLES
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State, suggest
 from modeseek.errors import ConfigError, DeviceError
-from modeseek.experiments.campaign import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
 from modeseek.experiments.records import Record, TornRecord, config_of
+from modeseek.experiments.replication import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
 from modeseek.problems import Problem
 from modeseek.proposing import rounding
 from modeseek.surrogate import Hyperparameters

@@ -22,8 +22,8 @@ from scipy.spatial.distance import cdist
 from modeseek import problems
 from modeseek.baselines.bo import posterior_optima
 from modeseek.dms import DMSConfig, State, suggest
-from modeseek.experiments.campaign import METHOD, initial_design, observe, seed_of, stream
 from modeseek.experiments.measurements import machine, read, write
+from modeseek.experiments.replication import METHOD, initial_design, observe, seed_of, stream
 from modeseek.experiments.tables import Row, Table
 from modeseek.parameters import Array
 from modeseek.surrogate import GP

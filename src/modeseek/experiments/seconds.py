@@ -26,8 +26,8 @@ from modeseek.baselines import History
 from modeseek.baselines.bo import posterior_optima
 from modeseek.dms import DMSConfig, seek
 from modeseek.errors import ModeseekError, ModeseekWarning
-from modeseek.experiments.campaign import DESIGN, METHOD, Work, observe, parse_method, seed_of, stream
 from modeseek.experiments.measurements import Measurement, add, machine, where
+from modeseek.experiments.replication import DESIGN, METHOD, Work, observe, parse_method, seed_of, stream
 from modeseek.experiments.tables import Row, Table, in_order, tasks_in_order
 from modeseek.outcomes import standardize
 from modeseek.pseudo import sobol
