@@ -47,16 +47,18 @@ def against(rows: list[Row]) -> str:
     for row in rows:
         count = [row["better"], row["level"], row["worse"]]
         counts.setdefault(row["method"], {})[row["tasks"], row["measure"]] = count
-        if row["measure"] == "at the end":
-            worse_on.setdefault(row["method"], []).append(row["worse on"])
+        lost = worse_on.setdefault(row["method"], [])
+        for task in filter(None, row["worse on"].split(", ")):
+            if task not in lost:
+                lost.append(task if row["measure"] == "at the end" else f"{task} ({row['measure']})")
     columns = list(counts[BEST])
     cells = []
     for method, of in counts.items():
         if any(count != ["0", "0", "0"] for count in of.values()):
             texts = [" / ".join(of[column]) if of[column] != ["0", "0", "0"] else "" for column in columns]
-            cells.append([NAMES.get(method, method), *texts, ", ".join(filter(None, worse_on[method]))])
+            cells.append([NAMES.get(method, method), *texts, ", ".join(worse_on[method])])
     header = [tasks if measure == "at the end" else measure for tasks, measure in columns]
-    table = Table(["DMS against", *header, "worse at the end on"], cells)
+    table = Table(["DMS against", *header, "worse on"], cells)
     ours, validation = (
         f"better on {better}, level on {level} and worse on {worse}"
         for (_, measure), (better, level, worse) in counts[BEST].items()

@@ -9,6 +9,7 @@ import re
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_bench_run(bench_commands)
     theory = bench_commands.add_parser("theory", help="measure the terms of the paper's Lemma 1: a table and a figure")
     theory.add_argument("--out", type=Path, default=Path("report"), help="folder to write into (default: report)")
-    theory.add_argument("--seeds", type=int, default=10, help="(default: 10)")
+    theory.add_argument("--seeds", type=partial(_at_least, 2), default=10, help="(default: 10)")
     theory.set_defaults(run=_theory)
     _add_bench_measurements(bench_commands)
 
@@ -131,10 +132,13 @@ def _objective_name(text: str) -> str:
     return text
 
 
-def _positive(text: str) -> int:
-    if not (text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+def _at_least(least: int, text: str) -> int:
+    if not (text.isdecimal() and int(text) >= least):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
     return int(text)
+
+
+_positive = partial(_at_least, 1)
 
 
 def _seconds(text: str) -> float:
@@ -183,7 +187,9 @@ def _add_bench_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]
 
 def _add_bench_measurements(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
-    distribution.add_argument("--replication", type=int, default=0, help="of Styblinski-Tang-2 (default: 0)")
+    distribution.add_argument(
+        "--replication", type=partial(_at_least, 0), default=0, help="of Styblinski-Tang-2 (default: 0)"
+    )
     distribution.set_defaults(run=_bench_distribution)
     draws = commands.add_parser("draws", help="measure the seconds that DMS and PES take for samples of x*")
     draws.add_argument("--repeats", type=_positive, default=5, help="(default: 5)")
@@ -262,7 +268,7 @@ def _bench_run(options: argparse.Namespace) -> None:
     from modeseek import baselines, problems
     from modeseek.experiments import ablations, ingredients
     from modeseek.experiments.campaign import run_campaign
-    from modeseek.experiments.records import Store
+    from modeseek.experiments.records import Record, Store
 
     _check_lists("task", options.task, ["all", "validation"], [*problems.names(), *problems.validation_names()])
     _check_lists("method", options.method, ["all", "ablations", "ingredients"], baselines.names())
@@ -273,7 +279,7 @@ def _bench_run(options: argparse.Namespace) -> None:
         campaigns = [([task], _expand(options.method, lists_of[task])) for task in tasks]
     else:
         campaigns = [(tasks, _expand(options.method, lists))]
-    records = []
+    records: list[Record] = []
     for of_tasks, of_methods in campaigns:
         records += run_campaign(
             of_tasks,
@@ -290,12 +296,14 @@ def _bench_run(options: argparse.Namespace) -> None:
     for record in failed:
         reason = (record.error or "").strip().splitlines()[-1]
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
+    if failed:
+        raise ModeseekError(f"{len(failed)} replications failed; --retry-failed runs them again")
 
 
 def _check_lists(kind: str, names: list[str], lists: list[str], known: list[str]) -> None:
     """ConfigError for an unknown name that is nearest to a list's; of others, `problems` and `baselines` know more."""
     for name in names:
-        near = difflib.get_close_matches(name, [*lists, *known], n=1)
+        near = difflib.get_close_matches(name.lower(), [*lists, *known], n=1)
         if name not in known and near and near[0] in lists and name != near[0]:
             raise ConfigError(f"there is no {kind} {name!r}; did you mean {near[0]!r}? Lists are {', '.join(lists)}")
 
@@ -350,10 +358,14 @@ def _bench_growth(options: argparse.Namespace) -> None:
 def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:
     from modeseek.experiments.seconds import save
 
+    measured = False
     for m in measurements:
+        measured = True
         save(path, m)
         size = f", S = {m['S']}" if "S" in m else ""
         print(f"{m['task']}, {m['method']}{size}: {statistics.median(m['seconds']):.3g} s", flush=True)
+    if not measured:
+        raise ModeseekError("nothing was measured; the warnings say why")
     print(path)
 
 

@@ -205,6 +205,12 @@ def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
         make("log-ei")
 
 
+@pytest.mark.parametrize(("given", "name"), [("UCB", "ucb"), ("EI", "ei"), ("DMS", "dms"), ("CMA-ES", "cmaes")])
+def test_a_name_in_capitals_gets_the_one_that_is_meant(given: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
+        make(given)
+
+
 def test_a_history_must_fit_its_space() -> None:
     space = SPACES["2"]
     for X, Y in [

@@ -26,6 +26,7 @@ from modeseek.experiments.replication import Work, initial_design, run_replicati
 
 TASK = "styblinski-tang-2"
 CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
+SMALL = ["sobol", "dms[m=32;K=1;S=16;epochs=2;steps=2;hidden=16]"]
 
 
 def outcome(record: Record) -> tuple[object, ...]:
@@ -62,9 +63,9 @@ def test_a_second_call_runs_only_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path) -> None:
-    one = run_campaign([TASK], ["sobol"], Store(tmp_path / "1"), reps=3, progress=False)
-    two = run_campaign([TASK], ["sobol"], Store(tmp_path / "2"), reps=3, workers=2, progress=False)
-    assert [outcome(r) for r in one] == sorted((outcome(r) for r in two), key=lambda row: str(row[2]))
+    one = run_campaign([TASK], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
+    two = run_campaign([TASK], SMALL, Store(tmp_path / "2"), reps=2, workers=2, progress=False)
+    assert sorted(map(outcome, two), key=str) == sorted(map(outcome, one), key=str)
 
 
 def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
@@ -91,8 +92,8 @@ def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
 
 def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    local = run_campaign([TASK], ["sobol"], Store(tmp_path / "1"), reps=3, progress=False)
-    remote = run_campaign([TASK], ["sobol"], Store(tmp_path / "2"), reps=3, engine="ray", workers=2, progress=False)
+    local = run_campaign([TASK], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
+    remote = run_campaign([TASK], SMALL, Store(tmp_path / "2"), reps=2, engine="ray", workers=2, progress=False)
     assert sorted(map(outcome, remote), key=str) == sorted(map(outcome, local), key=str)
 
 
@@ -118,7 +119,7 @@ def test_a_method_can_change_settings_of_dms() -> None:
 def test_a_record_names_the_revision_of_a_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     replication.code_version.cache_clear()
     version = replication.code_version()
-    assert re.fullmatch(re.escape(modeseek.__version__) + r"(\+g[0-9a-f]{10,})?", version)
+    assert re.fullmatch(re.escape(modeseek.__version__) + r"(\+g[0-9a-f]{10,}(\.changed)?)?", version)
     monkeypatch.setenv("PATH", "")
     replication.code_version.cache_clear()
     assert replication.code_version() == modeseek.__version__, "without git"
@@ -152,7 +153,19 @@ def test_a_method_that_has_no_batches_is_refused(tmp_path: Path) -> None:
         run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, engine="batch", progress=False)
 
 
-def test_a_failed_replication_is_recorded_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("package", ["optuna", "cmaes"])
+def test_a_method_whose_package_is_missing_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModeseekError, match=re.escape(f'needs {package}: pip install "modeseek[bench]"')):
+        run_campaign([TASK], ["sobol", "cmaes"], Store(tmp_path), reps=1, progress=False)
+    assert not list(Store(tmp_path))
+
+
+def test_a_failed_replication_is_recorded_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     true = replication.observe
 
     def broken(problem: object, u: object, replication: int, number: int) -> tuple[float, float]:
@@ -166,8 +179,14 @@ def test_a_failed_replication_is_recorded_and_the_rest_goes_on(tmp_path: Path, m
     assert [r.status for r in records] == ["complete", "failed", "complete"]
     assert "on fire" in str(records[1].error)
     assert len(records[1].observed) == 30
+    assert (
+        main(["bench", "run", "--task", TASK, "--method", "sobol", "--reps", "2", "--out", str(tmp_path / "other")])
+        == 1
+    )
+    assert "1 replications failed" in capsys.readouterr().err
     monkeypatch.undo()
-    assert run_campaign([TASK], ["sobol"], store, reps=3, progress=False) == []
+    assert run_campaign([TASK], ["sobol"], store, reps=3) == []
+    assert "1 replications failed before; --retry-failed" in capsys.readouterr().err
     again = run_campaign([TASK], ["sobol"], store, reps=3, retry_failed=True, progress=False)
     assert [(r.replication, r.status) for r in again] == [(1, "complete")]
     assert {r.status for r in store} == {"complete"}
@@ -227,15 +246,22 @@ def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
     assert set(baselines.names()) == {"sobol", *bo, "tpe", "gpsampler", "cmaes", "dms-paper", "dms", "dms-fast"}
 
 
-def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path) -> None:
-    arguments = ["bench", "run", "--task", TASK, "--method", "sobol,ucb", "--reps", "3", "--out"]
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, workers: str) -> None:
+    arguments = ["bench", "run", "--task", TASK, "--method", "sobol,ucb", "--reps", "3", "--workers", workers, "--out"]
     command = [sys.executable, "-c", "import sys; from modeseek.cli import main; sys.exit(main())", *arguments]
     killed = subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while len(list(Store(tmp_path / "killed"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
+    children = [
+        Path("/proc", pid) for pid in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
+    ]
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
+    while any(child.exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(child.exists() for child in children), "workers do not stay behind"
     there = len(list(Store(tmp_path / "killed")))
     assert 4 <= there < 6
     assert main([*arguments, str(tmp_path / "killed")]) == 0

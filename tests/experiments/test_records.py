@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import signal
@@ -65,6 +66,34 @@ def test_a_line_cut_short_is_passed_over_and_the_next_record_is_whole(tmp_path: 
     store.append(record(1))
     with pytest.warns(TornRecord):
         assert [r.replication for r in store] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"values": None},
+        {"values": []},
+        {"values": [1.0, "a"]},
+        {"values": [1.0, float("nan")]},
+        {"values": [1.0, 10**400]},
+        {"observed": 1.0},
+        {"iterations": [None]},
+        {"stages": []},
+        {"n_initial": None},
+        {"batch": "1"},
+        {"status": "done"},
+        {"task": None},
+        {"config": 3},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_a_record_with_a_field_of_another_type_is_passed_over(tmp_path: Path, field: dict[str, object]) -> None:
+    store = Store(tmp_path)
+    store.append(record(0))
+    with open(tmp_path / "levy-10" / "dms.jsonl", "a") as file:
+        file.write(json.dumps(dataclasses.asdict(record(1)) | field) + "\n")
+    with pytest.warns(TornRecord, match=r"dms.jsonl, line 2"):
+        assert [r.replication for r in store] == [0]
 
 
 def _append_for_ever(folder: str, first: int) -> None:

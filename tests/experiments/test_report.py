@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from scipy import stats
 
 from modeseek import baselines, problems
 from modeseek.cli import main
+from modeseek.dms import STAGES
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.experiments import figures
+from modeseek.experiments.cost import growth_table
 from modeseek.experiments.records import Record, Store
 from modeseek.experiments.tables import (
     MIN_PAIRS,
@@ -100,11 +104,12 @@ def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: 
     of_levy.update({"dms": twelve, "ei": ei, "sobol": dataclasses.replace(twelve, method="sobol")})
     runs["styblinski-tang-2"].pop("sobol")
     table = against_table({"tasks": runs})
-    assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse at the end on"]
+    assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse on"]
     assert table.cells == [
         ["sobol", "0 / 1 / 0", "0 / 1 / 0", ""],
         ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"],
-        ["the best of the others", "1 / 1 / 0", "1 / 0 / 1", ""],  # on Levy sobol at the end, ei all along
+        # On Levy the best is sobol at the end, ei all along.
+        ["the best of the others", "1 / 1 / 0", "1 / 0 / 1", "levy-10 (all along)"],
     ]
     few = {"levy-10": {m: first(r, 2) for m, r in of_levy.items()}}
     assert not against_table({"tasks": few}).cells, "nothing to be said of two pairs"
@@ -245,14 +250,33 @@ def test_options_that_would_run_nothing_are_usage_errors(
 
 
 @pytest.mark.parametrize(
+    ("command", "option", "given", "least"),
+    [
+        ("theory", "--seeds", "1", 2),
+        ("theory", "--seeds", "0", 2),
+        ("theory", "--seeds", "-1", 2),
+        ("distribution", "--replication", "-1", 0),
+        ("distribution", "--replication", "0.5", 0),
+    ],
+)
+def test_options_have_a_least_value(
+    command: str, option: str, given: str, least: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", command, f"{option}={given}", "--out", str(tmp_path)])
+    assert f"{option}: '{given}' is not a whole number of at least {least}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("task", "method", "message"),
     [
         ("validatoin", "sobol", "no task 'validatoin'; did you mean 'validation'?"),
-        ("levy-10,ALL", "sobol", "no problem 'ALL'"),
+        ("levy-10,ALL", "sobol", "no task 'ALL'; did you mean 'all'?"),
         ("levy-10", "ingredient", "no method 'ingredient'; did you mean 'ingredients'?"),
         ("levy-10", "dms,ablation", "no method 'ablation'; did you mean 'ablations'?"),
         ("levy-1O", "sobol", "no problem 'levy-1O'; did you mean 'levy-10'"),
         ("levy-10", "logie", "unknown method 'logie'; did you mean 'logei'?"),
+        ("levy-10", "DMS", "unknown method 'DMS'; did you mean 'dms'?"),
     ],
 )
 def test_an_unknown_name_may_be_that_of_a_list(
@@ -314,7 +338,7 @@ def test_validation_tasks_are_apart_from_the_papers(folder: Path, make_record: M
     assert drawn == {"figure1": list(TASKS), "validation-curves": ["branin-2", "rotated-levy-8"]}
     for name, tasks in (("summary", list(TASKS)), ("validation", ["branin-2", "rotated-levy-8"])):
         for file in (name, "area" if name == "summary" else "validation-area"):
-            lines = (out / f"{file}.md").read_text().splitlines()[4:]
+            lines = (out / f"{file}.md").read_text().partition("--- |\n")[2].splitlines()
             assert [line.split(" | ")[0].strip("| ") for line in lines] == [*tasks, "mean rank"]
         rows = csv.DictReader((out / f"{name}.csv").read_text().splitlines())
         assert list(dict.fromkeys(row["task"] for row in rows)) == tasks
@@ -340,3 +364,97 @@ def test_a_method_has_one_style_in_all_figures_and_no_other_has_it(folder: Path)
 def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 1
     assert "no complete record" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    for name, fault in (("nowhere", "does not exist"), ("file", "is no folder")):
+        assert main(["report", str(tmp_path / name), "--out", str(tmp_path / "out")]) == 1
+        assert f"{tmp_path / name} {fault}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("packages", "message"),
+    [
+        (["plotly"], 'the report needs plotly: pip install "modeseek[bench]"'),
+        (["matplotlib"], 'the report needs matplotlib: pip install "modeseek[plots]"'),
+        (["matplotlib", "plotly"], 'the report needs matplotlib and plotly: pip install "modeseek[plots,bench]"'),
+    ],
+)
+def test_a_missing_package_is_named_before_anything_is_written(
+    packages: list[str],
+    message: str,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
+    assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_failed_replications_are_counted_under_the_summary(
+    folder: Path, make_record: MakeRecord, tmp_path: Path
+) -> None:
+    for task, method, replication in (("levy-10", "ucb", 0), ("levy-10", "ucb", 1), ("branin-2", "dms", 1)):
+        failed = dataclasses.replace(make_record(task, method, replication, 0.1), status="failed", values=[], error="x")
+        Store(folder).append(failed)
+    Store(folder).append(make_record("branin-2", "dms", 0, 0.1))
+    Store(folder).append(make_record("branin-2", "dms", 1, 0.1))  # run again, with success
+    out = tmp_path / "out"
+    assert main(["report", str(folder), "--out", str(out)]) == 0
+    line = "Failed replications, not counted: levy-10, dms: 1; levy-10, ucb: 2."
+    assert line in (out / "summary.md").read_text().splitlines()
+    assert f"<p>{line}</p>" in (out / "report.html").read_text()
+    for file in ("area", "validation", "validation-area"):
+        assert "Failed" not in (out / f"{file}.md").read_text()
+
+
+def test_notes_speak_of_stars_where_there_are_stars(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+    for method, level in (("dms", 0.1), ("ei", 0.01)):
+        for replication in range(8):
+            Store(folder).append(make_record("branin-2", method, replication, level))
+    out = tmp_path / "out"
+    assert main(["report", str(folder), "--out", str(out)]) == 0
+    for name, has_stars in {"summary": True, "area": False, "validation": True, "validation-area": False}.items():
+        note, _, table = (out / f"{name}.md").read_text().partition("\n\n")
+        assert (" * |" in table) == has_stars
+        assert ("* differs from dms" in note) == has_stars
+        assert ("there are no stars" in note) == (not has_stars)
+
+
+@pytest.mark.parametrize("name", ["distribution", "draws", "seconds", "batches", "growth"])
+@pytest.mark.parametrize(
+    "rows", [{}, [1], "rows", [{}], [{"method": "dms", "device": "CPU", "threads": None}]], ids=str
+)
+def test_measurements_of_another_shape_are_said_so(
+    name: str, rows: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps(rows))
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 1
+    assert f"{path} is not what `modeseek bench {name}` wrote" in capsys.readouterr().err
+
+
+def test_what_a_figure_misses_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"size": "d", "value": 2, "batch": 1, "seconds": 1.0, "device": "CPU", "threads": 1}
+    (tmp_path / "growth.json").write_text(json.dumps([row]))
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 1
+    assert "`modeseek bench growth` wrote (KeyError: 'stages')" in capsys.readouterr().err
+
+
+def test_growth_is_drawn_a_row_a_line_of_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measurements = [
+        {"size": "d", "value": value, "batch": batch, "seconds": 1.0, "stages": dict.fromkeys(STAGES, 0.1)}
+        | {"device": "CPU", "threads": threads}
+        for batch, threads in ((1, 1), (1, 2), (8, 2))
+        for value in (2, 5, 10)
+    ]
+    titles = []
+    monkeypatch.setattr(figures, "_save", lambda figure, path: titles.extend(a.get_title() for a in figure.axes) or [])
+    figures.draw_growth(measurements, tmp_path / "growth")
+    assert titles == [f"{place}, batch of {batch}" for place, batch, *_ in growth_table(measurements).cells]
+    assert len(titles) == 3

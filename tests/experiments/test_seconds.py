@@ -127,6 +127,31 @@ def test_the_command_keeps_what_it_measured_for_the_report(tmp_path: Path) -> No
     assert "Levy" not in text, "nothing is said of tasks that were not measured"
 
 
+def test_more_repeats_than_observations_are_refused_with_the_most_there_can_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problem = problems.get("styblinski-tang-2")
+    most = problem.n_initial + problem.budget // 2 - 1
+    (row,) = measure_iterations([problem.name], ["sobol"], repeats=most)
+    assert len(row["seconds"]) == most
+    options = ["--task", problem.name, "--method", "sobol", "--repeats", str(most + 1), "--out", str(tmp_path)]
+    assert main(["bench", "seconds", *options]) == 1
+    out, err = capsys.readouterr()
+    assert f"repeats must be at most {most} for 'styblinski-tang-2', not {most + 1}" in err
+    assert not out
+
+
+def test_no_file_is_named_that_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.warns(ModeseekWarning, match="tpe left out"):
+        assert main(["bench", "seconds", "--task", "levy-10", "--method", "tpe", "--out", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "nothing was measured" in err
+    assert not out
+
+
 def test_the_command_line_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "modeseek.cli", "bench", "draws", "--help"]
     assert "--device" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

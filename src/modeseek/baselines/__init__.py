@@ -55,7 +55,7 @@ def make(name: str, problem_config: DMSConfig | None = None, device: str = "cpu"
         device: where the surrogate lives; Sobol search and Optuna's samplers stay on the CPU.
     """
     if name not in _METHODS:
-        close = difflib.get_close_matches(str(name), _METHODS, n=1, cutoff=0.4)
+        close = difflib.get_close_matches(str(name).lower(), _METHODS, n=1, cutoff=0.4)
         hint = f"; did you mean {close[0]!r}?" if close else "."
         raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(_METHODS)}")
     return _METHODS[name](problem_config, device)

@@ -33,6 +33,7 @@ class OptunaMethod(ABC):
     """
 
     def __init__(self) -> None:
+        _optuna()
         self.seconds: dict[str, float] = {}
         self._study: Study | None = None
         self._asked: tuple[Trial, Array] | None = None
@@ -108,8 +109,11 @@ class GPSampler(OptunaMethod):
 class CMAES(OptunaMethod):
     """CMA-ES (Hansen 2016) from the centre of the box. Categorical parameters are drawn at random, as Optuna does."""
 
-    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
+    def __init__(self) -> None:
+        super().__init__()
         _require("cmaes")  # Optuna would ask for it by its own name
+
+    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
         from optuna.samplers import CmaEsSampler
 
         return CmaEsSampler(seed=seed, warn_independent_sampling=False)

@@ -94,24 +94,43 @@ def _file(group: Sequence[Work], folder: Path) -> Path:
 
 
 def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], Progress]]:
-    """The batches in progress that have replications of the group and no others, with what they have done."""
-    works = {work.key: work for work in group}
+    """The batches in progress that have replications of the group, with what these have done.
+
+    What such a batch has besides goes into a file of its own, unless all evaluations are there: then it is recorded.
+    """
+    wanted, device = {work.key for work in group}, group[0].device
+    left = set(wanted)
     found = []
     for task in _by_task(group):
         for file in sorted((folder / task).glob(f"{escape(group[0].method)}.*.batch")):
-            saved = _load(file, group[0].device)
+            saved = _load(file, device)
             if saved is None:
                 file.unlink()
                 continue
             keys, run = saved
-            _check_configuration(file, keys, works)
-            if works.keys() >= set(keys):
-                found.append(([works[key] for key in keys], run))
+            _check_configuration(file, keys, wanted)
+            ours, others = [key for key in keys if key in left], [key for key in keys if key not in wanted]
+            if len(others) == len(keys):
+                continue
+            waiting = others if run.outcomes.shape[-1] < _evaluations(task) else []
+            parts = [
+                ([Work.of_key(key, device) for key in part], run.of([keys.index(key) for key in part]))
+                for part in (ours, waiting)
+                if part
+            ]
+            if len(ours) < len(keys):
+                for part, of_part in parts:
+                    _save(_file(part, folder), of_part, part)
+                if file not in [_file(part, folder) for part, _ in parts]:
+                    file.unlink()
+            if ours:
+                found.append(parts[0])
+                left -= set(ours)
     return found
 
 
-def _check_configuration(file: Path, keys: list[str], works: dict[str, Work]) -> None:
-    ours = [config_of(key) for key in works]
+def _check_configuration(file: Path, keys: list[str], wanted: set[str]) -> None:
+    ours = [config_of(key) for key in wanted]
     if not all(config_of(key) in ours for key in keys):
         raise ConfigError(
             f"{file.resolve()} is a batch in progress under another configuration; remove it, or choose another --out"
@@ -153,7 +172,7 @@ class Progress:
     stages: dict[str, float] = field(default_factory=dict)
     fit_evaluations: int = 0
 
-    def of(self, rows: slice) -> Progress:
+    def of(self, rows: slice | list[int]) -> Progress:
         """The same of some replications; their share of the seconds goes with them."""
         X, outcomes = self.X[rows], self.outcomes[:, rows]
         share = len(X) / len(self.X)
@@ -175,7 +194,7 @@ class End(NamedTuple):
 
 def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool) -> End:
     problem = problems.get(group[0].task)  # of the others, what counts here is the same
-    total = problem.n_initial + problem.budget
+    total = _evaluations(group[0].task)
     name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
     for number in tqdm(range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"):
@@ -194,6 +213,11 @@ def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool)
             _save(file, run, group)
             saved = time.monotonic()
     return End(run)
+
+
+def _evaluations(task: str) -> int:
+    problem = problems.get(task)
+    return problem.n_initial + problem.budget
 
 
 def _by_task(group: Sequence[Work]) -> dict[str, list[int]]:

@@ -6,6 +6,7 @@ import dataclasses
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -13,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from tqdm import tqdm
 
-from modeseek import problems
+from modeseek import baselines, problems
 from modeseek.baselines.batched import ACQUISITIONS
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.experiments.batch import run_batches
@@ -32,7 +32,7 @@ def plan(tasks: Sequence[str], methods: Sequence[str], reps: int | None, device:
     for task in tasks:
         problems.get(task).check_installed()
     for method in methods:
-        parse_method(method)
+        baselines.make(parse_method(method)[0])  # says what is not installed
     return [
         Work(task, method, replication, device)
         for task in tasks
@@ -61,8 +61,11 @@ def run_campaign(
     wanted = plan(tasks, methods, reps, str(device_of(device)))
     stored = list(store)
     _check_configurations(wanted, stored, store)
-    known = {record.key for record in stored if record.status == "complete" or not retry_failed}
+    known = {record.key: record.status for record in stored if record.status == "complete" or not retry_failed}
     missing = [work for work in wanted if work.key not in known]
+    failed = [work for work in wanted if known.get(work.key) == "failed"]
+    if failed and progress:
+        print(f"{len(failed)} replications failed before; --retry-failed runs them again", file=sys.stderr)
     records = []
     engines: dict[str, Callable[[list[Work], int], Iterator[Record]]] = {
         "local": _run_locally,
@@ -105,9 +108,8 @@ def _run_locally(missing: list[Work], workers: int) -> Iterator[Record]:
     if workers == 1:
         yield from map(run_replication, missing)
         return
-    threads = max(1, (os.cpu_count() or 1) // workers)
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
+    with ProcessPoolExecutor(workers, spawn, initializer=_end_with_parent) as pool:
         futures = [pool.submit(run_replication, work) for work in missing]
         try:
             for future in as_completed(futures):
@@ -116,6 +118,18 @@ def _run_locally(missing: list[Work], workers: int) -> Iterator[Record]:
             raise ModeseekError(_DIED) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Workers of a killed campaign would wait for its next word for ever."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:

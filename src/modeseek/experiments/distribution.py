@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 from modeseek import problems
 from modeseek.baselines.bo import posterior_optima
 from modeseek.dms import DMSConfig, State, suggest
-from modeseek.experiments.measurements import machine, read, write
+from modeseek.experiments.measurements import as_written, machine, read, write
 from modeseek.experiments.replication import METHOD, initial_design, observe, seed_of, stream
 from modeseek.experiments.tables import Row, Table
 from modeseek.parameters import Array
@@ -115,4 +115,5 @@ def save(path: Path, taken: Sequence[Snapshot]) -> None:
 
 def load(path: Path) -> list[Snapshot]:
     """The samples of a file; none where there is no file."""
-    return [Snapshot(row["iteration"], *(np.array(row[name]) for name in SETS)) for row in read(path)]
+    with as_written(path):
+        return [Snapshot(row["iteration"], *(np.array(row[name], dtype=float) for name in SETS)) for row in read(path)]

@@ -12,9 +12,9 @@ import torch
 
 from modeseek import baselines, problems
 from modeseek.dms import STAGES
-from modeseek.errors import ModeseekError
 from modeseek.experiments import ablations, distribution
 from modeseek.experiments.distribution import Snapshot
+from modeseek.experiments.measurements import where
 from modeseek.experiments.tables import REGRET_FLOOR, Gathered, Runs, in_order
 from modeseek.parameters import Array
 
@@ -132,13 +132,13 @@ def draw_distribution(taken: Sequence[Snapshot], path: Path) -> list[Path]:
 
 
 def draw_growth(measurements: Sequence[dict[str, Any]], path: Path) -> list[Path]:
-    """Seconds an iteration over d, n, m and S, on logarithmic axes, in all and by stage: a row a device and batch."""
+    """Seconds an iteration over d, n, m and S, on logarithmic axes, in all and by stage: a row a line of the table."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for m in measurements:
-        groups.setdefault((m["device"], m["batch"]), []).append(m)
+        groups.setdefault((where(m), m["batch"]), []).append(m)
     figure = _figure(14, 3.3 * len(groups) + 0.5)
     sizes = list(dict.fromkeys(m["size"] for m in measurements))
-    for row, ((device, batch), group) in zip(
+    for row, ((place, batch), group) in zip(
         figure.subplots(len(groups), len(sizes), squeeze=False, sharey="row"), groups.items(), strict=True
     ):
         for axes, size in zip(row, sizes, strict=True):
@@ -147,7 +147,7 @@ def draw_growth(measurements: Sequence[dict[str, Any]], path: Path) -> list[Path
             for stage, colour in zip(STAGES, PALETTE[1:], strict=False):
                 axes.plot(values, [m["stages"][stage] for m in points], color=colour, linewidth=1.1, label=stage)
             axes.plot(values, [m["seconds"] for m in points], "o-", color=PALETTE[0], linewidth=2.2, label="all")
-            axes.set(xscale="log", yscale="log", xlabel=size, title=f"{device}, batch of {batch}")
+            axes.set(xscale="log", yscale="log", xlabel=size, title=f"{place}, batch of {batch}")
             axes.title.set_fontsize(9)
         row[0].set_ylabel("seconds an iteration")
     handles = {h.get_label(): h for h in row[0].get_lines()}
@@ -198,10 +198,8 @@ def _counts(methods: dict[str, Runs]) -> str:
 
 
 def _figure(width: float, height: float) -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ModeseekError('figures need matplotlib: pip install "modeseek[plots]"') from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

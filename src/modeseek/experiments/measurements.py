@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import modeseek
 from modeseek.errors import ModeseekError
+from modeseek.experiments.replication import code_version
 
 Measurement = dict[str, Any]
 
@@ -25,7 +26,7 @@ def machine(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "botorch": version("botorch"),
-        "modeseek": modeseek.__version__,
+        "modeseek": code_version(),
     }
 
 
@@ -53,7 +54,22 @@ def read(path: Path) -> list[Measurement]:
     """The rows of a file; none where there is no file."""
     if not path.exists():
         return []
+    with as_written(path):
+        rows = json.loads(path.read_text())
+        if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+            raise TypeError("it must be a list of objects")
+        return rows
+
+
+@contextmanager
+def as_written(path: Path) -> Iterator[None]:
+    """ModeseekError where a file's rows are not such that a block, or a function, can make something of them."""
     try:
-        return list(json.loads(path.read_text()))
-    except ValueError as error:
-        raise ModeseekError(f"{path.resolve()} is not what `modeseek bench {path.stem}` wrote: {error}") from error
+        yield
+    except ModeseekError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModeseekError(
+            f"{path.resolve()} is not what `modeseek bench {path.stem}` wrote ({type(error).__name__}: {error}); "
+            "move it away, and that command writes it anew"
+        ) from error

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from modeseek.errors import ModeseekError
 from modeseek.experiments.figures import band, limits, styles
 from modeseek.experiments.tables import Gathered, Table
 
@@ -18,17 +17,16 @@ WIDE = 8  # columns
 
 def page(sections: Sequence[str], titles: Sequence[tuple[str, str]]) -> str:
     """The whole page from its sections, with links to them on top."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ModeseekError('the HTML report needs Plotly: pip install "modeseek[bench]"') from error
+    from plotly.offline import get_plotlyjs
+
     links = " · ".join(f'<a href="#{name}">{html.escape(title)}</a>' for name, title in titles)
     return _PAGE.format(script=get_plotlyjs(), links=links, sections="\n".join(sections))
 
 
 def section(name: str, title: str, note: str, *parts: str) -> str:
     """A headline, a note on what is shown, and the parts."""
-    return f'<h2 id="{name}">{html.escape(title)}</h2>\n<p>{html.escape(note)}</p>\n' + "\n".join(parts)
+    paragraphs = (f"<p>{html.escape(paragraph)}</p>" for paragraph in note.split("\n\n"))
+    return "\n".join([f'<h2 id="{name}">{html.escape(title)}</h2>', *paragraphs, *parts])
 
 
 def image(path: Path, title: str) -> str:

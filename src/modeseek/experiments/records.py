@@ -9,6 +9,7 @@ the next writer starts on a new one. Nothing is ever changed in place.
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -118,6 +119,21 @@ def _parse(line: bytes) -> Record | None:
     try:
         data = json.loads(line)
         names = {field.name for field in fields(Record)}
-        return Record(**{name: item for name, item in data.items() if name in names})
-    except (ValueError, TypeError, AttributeError):
+        record = Record(**{name: item for name, item in data.items() if name in names})
+        return record if _is_whole(record) else None
+    except (ValueError, TypeError, AttributeError, OverflowError):
         return None
+
+
+def _is_whole(record: Any) -> bool:
+    """Whether the fields are such as `Record` says, which those of a file need not be; a TypeError also says no."""
+    counts = (record.replication, record.seed, record.batch, record.n_initial, record.fit_evaluations)
+    numbers = (*record.observed, *record.values, *record.iterations, *record.stages.values())
+    texts = (record.task, record.method, record.version, record.device)
+    return (
+        all(isinstance(count, int) for count in counts)
+        and all(map(math.isfinite, numbers))
+        and all(isinstance(text, str) for text in texts)
+        and isinstance(record.config, dict | None)
+        and (record.status == "failed" or (record.status == "complete" and 0 < record.n_initial <= len(record.values)))
+    )

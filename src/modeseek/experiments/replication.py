@@ -13,7 +13,8 @@ import subprocess
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 import modeseek
 from modeseek import baselines, problems
@@ -63,6 +65,12 @@ class Work:
         """As of the record that it becomes."""
         config = None if self.config is None else dataclasses.asdict(self.config)
         return work_key(self.task, self.method, self.replication, config)
+
+    @classmethod
+    def of_key(cls, key: str, device: str) -> Work:
+        """The replication that has this key."""
+        task, method, replication, _ = json.loads(key)
+        return cls(task, method, replication, device)
 
 
 def parse_method(method: str) -> tuple[str, dict[str, Any]]:
@@ -128,6 +136,19 @@ def observe_all(problem: Problem, U: Array, replications: Sequence[int], number:
     return values + problem.noise * np.array(noise), values
 
 
+@contextmanager
+def fixed_threads(count: int) -> Iterator[None]:
+    """Let PyTorch and NumPy compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@fixed_threads(1)  # the sums of two threads are not those of one, and cores that are busy make them wait for each other
 def run_replication(work: Work) -> Record:
     """Run one replication to its end; whatever it raises becomes a failed record."""
     observed: list[float] = []
@@ -196,7 +217,7 @@ def record_of(
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """The package's version, with the revision where its files are tracked by git."""
+    """The package's version, with the revision where its files are tracked by git, and whether they differ from it."""
     here = str(Path(modeseek.__file__).parent)
 
     def git(*arguments: str) -> str:
@@ -205,6 +226,7 @@ def code_version() -> str:
 
     try:
         git("ls-files", "--error-unmatch", "__init__.py")  # else it may be installed within someone's repository
-        return f"{modeseek.__version__}+g{git('rev-parse', '--short=10', 'HEAD')}"
+        changed = ".changed" if git("status", "--porcelain", "--", ".") else ""
+        return f"{modeseek.__version__}+g{git('rev-parse', '--short=10', 'HEAD')}{changed}"
     except (OSError, subprocess.SubprocessError):
         return modeseek.__version__

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from modeseek import problems
-from modeseek.errors import ModeseekError
+from modeseek.errors import MissingExtraError, ModeseekError
 from modeseek.experiments import ablations, cost, distribution, figures, ingredients, page, seconds
-from modeseek.experiments.measurements import read
+from modeseek.experiments.measurements import as_written, read
 from modeseek.experiments.records import Store
 from modeseek.experiments.tables import (
     BEST_OF_OTHERS,
@@ -20,9 +22,14 @@ from modeseek.experiments.tables import (
     Table,
     against_table,
     gather,
+    in_order,
     out_of_reach,
     summary_table,
 )
+
+EXTRAS = {"matplotlib": "plots", "plotly": "bench"}  # the packages of a report, and what installs them
+
+Failures = Counter[tuple[str, str]]  # how many replications of a task and method failed
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Section:
 
 def write_report(results: Path, out: Path) -> list[Path]:
     """Write everything that the results allow into `out`, and return the files."""
+    _check(results)
     sections = _sections(results)
     if not sections:
         raise ModeseekError(f"{results.resolve()} holds no complete record; `modeseek bench run` makes them")
@@ -53,6 +61,16 @@ def write_report(results: Path, out: Path) -> list[Path]:
     plain = out / "report.md"
     plain.write_text("# Results\n" + "".join(map(_markdown, sections)))
     return [*written, whole, plain]
+
+
+def _check(results: Path) -> None:
+    if not results.is_dir():
+        fault = "is no folder" if results.exists() else "does not exist"
+        raise ModeseekError(f"{results.resolve()} {fault}; give the folder that `modeseek bench run` wrote into")
+    missing = [package for package in EXTRAS if find_spec(package) is None]
+    if missing:
+        extras = ",".join(EXTRAS[package] for package in missing)
+        raise MissingExtraError(f'the report needs {" and ".join(missing)}: pip install "modeseek[{extras}]"')
 
 
 def _markdown(section: Section) -> str:
@@ -85,7 +103,8 @@ def _write(section: Section, out: Path) -> tuple[list[Path], str]:
 def _sections(results: Path) -> list[Section]:
     records = list(Store(results))
     compared, ablated, removed = ablations.split(gather(records))
-    sections = _of_methods(compared)
+    failures = Counter((record.task, record.method) for record in records if record.status == "failed")
+    sections = _of_methods(compared, failures)
     if ablated:
         sections.append(
             Section(
@@ -126,7 +145,7 @@ def _sections(results: Path) -> list[Section]:
     return sections + _of_measurements(results)
 
 
-def _of_methods(runs: Gathered) -> list[Section]:
+def _of_methods(runs: Gathered, failures: Failures) -> list[Section]:
     """The paper's tasks, then those for validation, which are never mixed with them."""
     of_validation = {task: runs[task] for task in problems.validation_names() if task in runs}
     of_paper = {task: methods for task, methods in runs.items() if task not in of_validation}
@@ -136,14 +155,20 @@ def _of_methods(runs: Gathered) -> list[Section]:
     )
     return [
         *_against({"the paper's tasks": of_paper, "validation tasks": of_validation}),
-        *_tables(of_paper, ("summary", "Final simple regret"), ("area", "Area under log regret")),
+        *_tables(
+            of_paper,
+            ("summary", "Final simple regret"),
+            ("area", "Area under log regret"),
+            failed=_failed(failures, problems.names()),
+        ),
         *_curves(synthetic, "figure1", "Synthetic tasks: regret over evaluations"),
         *_curves(real, "figure2", "Real tasks: regret over evaluations"),
         *_tables(
             of_validation,
             ("validation", "Validation tasks: final simple regret"),
             ("validation-area", "Validation tasks: area under log regret"),
-            "Tasks that no setting was chosen on. ",
+            about="Tasks that no setting was chosen on. ",
+            failed=_failed(failures, problems.validation_names()),
         ),
         *_curves(of_validation, "validation-curves", "Validation tasks: regret over evaluations"),
     ]
@@ -167,7 +192,16 @@ def _against(groups: dict[str, Gathered]) -> list[Section]:
     ]
 
 
-def _tables(runs: Gathered, final: tuple[str, str], area: tuple[str, str], about: str = "") -> list[Section]:
+def _failed(failures: Failures, tasks: Sequence[str]) -> str:
+    """A paragraph on the replications that failed, where there are any."""
+    methods = in_order({method for _, method in failures})
+    counts = [f"{t}, {m}: {failures[t, m]}" for t in tasks for m in methods if failures[t, m]]
+    return f"\n\nFailed replications, not counted: {'; '.join(counts)}." if counts else ""
+
+
+def _tables(
+    runs: Gathered, final: tuple[str, str], area: tuple[str, str], *, about: str = "", failed: str
+) -> list[Section]:
     """Two sections, each with its name and title; none where there are no runs."""
     if not runs:
         return []
@@ -181,13 +215,13 @@ def _tables(runs: Gathered, final: tuple[str, str], area: tuple[str, str], about
             f"{about}Mean ± standard error, rank on the task in brackets, the best in bold. * differs from dms "
             "(Wilcoxon signed-rank, 5 %). n where a method has fewer replications than others on the task; with fewer "
             f"than {MIN_PAIRS} it has no rank, unless all have fewer. Mean ranks are among the methods that are ranked "
-            f"on every task.{from_best if any(map(out_of_reach, runs)) else ''}",
+            f"on every task.{from_best if any(map(out_of_reach, runs)) else ''}{failed}",
             summary_table(runs, "final"),
         ),
         Section(
             *area,
-            "Mean of log10 simple regret over all evaluations after the initial design, lower is better; otherwise as "
-            "above.",
+            "Mean of log10 simple regret over all evaluations after the initial design, lower is better. Errors, "
+            "ranks, the best and n are shown as above; there are no stars.",
             replace(summary_table(runs, "area"), rows=()),
         ),
     ]
@@ -210,7 +244,8 @@ def _curves(runs: Gathered, name: str, title: str) -> list[Section]:
 
 def _of_measurements(results: Path) -> list[Section]:
     sections = []
-    if taken := distribution.load(results / "distribution.json"):
+    path = results / "distribution.json"
+    if taken := distribution.load(path):
         sections.append(
             Section(
                 "distribution",
@@ -218,8 +253,8 @@ def _of_measurements(results: Path) -> list[Section]:
                 "Styblinski-Tang-2, a run of the paper's preset (its App. C). Energy distance of the GP's samples "
                 "(maxima of posterior paths) to the diffusion model's candidates, to a second set of the GP's and to "
                 "uniform points. Spread: root mean squared distance from the mean. Both on the unit square.",
-                distribution.table(taken),
-                partial(figures.draw_distribution, taken),
+                as_written(path)(distribution.table)(taken),
+                as_written(path)(partial(figures.draw_distribution, taken)),
             )
         )
     for name, title, note, table in (
@@ -250,9 +285,11 @@ def _of_measurements(results: Path) -> list[Section]:
             cost.batches_table,
         ),
     ):
-        if measurements := read(results / f"{name}.json"):
-            sections.append(Section(name, title, note, table(measurements)))
-    if growth := read(results / "growth.json"):
+        path = results / f"{name}.json"
+        if measurements := read(path):
+            sections.append(Section(name, title, note, as_written(path)(table)(measurements)))
+    path = results / "growth.json"
+    if growth := read(path):
         sections.append(
             Section(
                 "growth",
@@ -260,8 +297,8 @@ def _of_measurements(results: Path) -> list[Section]:
                 "Seconds an iteration of the default with one size changed at a time from d = 10, n = 200, m = 800, "
                 "S = 300; the table has the exponents fitted to the upper half of each size's values, and to three at "
                 "least.",
-                cost.growth_table(growth),
-                partial(figures.draw_growth, growth),
+                as_written(path)(cost.growth_table)(growth),
+                as_written(path)(partial(figures.draw_growth, growth)),
             )
         )
     return sections

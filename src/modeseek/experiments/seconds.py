@@ -12,22 +12,20 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits
 
 from modeseek import baselines, problems
 from modeseek.baselines import History
 from modeseek.baselines.bo import posterior_optima
 from modeseek.dms import DMSConfig, seek
-from modeseek.errors import ModeseekError, ModeseekWarning
+from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
 from modeseek.experiments.measurements import Measurement, add, machine, where
-from modeseek.experiments.replication import DESIGN, METHOD, Work, observe, parse_method, seed_of, stream
+from modeseek.experiments.replication import DESIGN, METHOD, Work, fixed_threads, observe, parse_method, seed_of, stream
 from modeseek.experiments.tables import Row, Table, in_order, tasks_in_order
 from modeseek.outcomes import standardize
 from modeseek.pseudo import sobol
@@ -84,7 +82,7 @@ def measure_draws(
     The default preset, since the paper's 25 steps on Levy-10 may end in one point, and nothing be left to learn.
     """
     place = device_of(device)
-    with _threads(threads):
+    with fixed_threads(threads):
         for task in tasks:
             problem, X = problems.get(task), inputs(task)
             outcomes = np.array([observe(problem, u, 0, i)[0] for i, u in enumerate(X)])
@@ -124,7 +122,11 @@ def measure_iterations(
     of_task = {task: _methods_for(task, place) if methods is None else methods for task in tasks}
     for name in set().union(*of_task.values()):
         parse_method(name)
-    with _threads(threads):
+    for task in tasks:
+        most = len(inputs(task)) - 1  # the first call needs an observation, each of the others one more
+        if repeats > most:
+            raise ConfigError(f"repeats must be at most {most} for {task!r}, not {repeats}")
+    with fixed_threads(threads):
         for task in tasks:
             X = inputs(task)
             history = History(problems.get(task).space, X, many_optima(torch.from_numpy(X)).numpy())
@@ -160,17 +162,6 @@ def clocked(work: Callable[[], Any], device: torch.device | None = None) -> floa
     if device is not None and device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter() - began
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with threadpool_limits(count):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def save(path: Path, measurement: Measurement) -> None:

@@ -47,7 +47,7 @@ class Table:
     def csv(self) -> str:
         """The numbers as CSV."""
         out = io.StringIO()
-        writer = csv.DictWriter(out, fieldnames=list(self.rows[0]))
+        writer = csv.DictWriter(out, fieldnames=list(dict.fromkeys(name for row in self.rows for name in row)))
         writer.writeheader()
         writer.writerows(self.rows)
         return out.getvalue()
@@ -175,7 +175,7 @@ def against_table(groups: dict[str, Gathered]) -> Table:
     rows: list[Row] = []
     cells = []
     for name, rival in rivals.items():
-        texts, lost = [], []
+        texts, lost = [], dict[str, str]()
         for group, runs in groups.items():
             tested = {task: of for task, of in runs.items() if REFERENCE in of}
             for what, label in _MEASURES.items():
@@ -184,12 +184,12 @@ def against_table(groups: dict[str, Gathered]) -> Table:
                 counts = {v: list(verdicts.values()).count(v) for v in ("better", "level", "worse")}
                 texts.append(" / ".join(map(str, counts.values())) if any(counts.values()) else "")
                 worse = [task for task, v in verdicts.items() if v == "worse"]
-                lost += worse if what == "final" else []
+                lost |= {task: task if what == "final" else f"{task} ({label})" for task in worse if task not in lost}
                 rows.append({"method": name, "tasks": group, "measure": label, **counts, "worse on": ", ".join(worse)})
         if any(texts):
-            cells.append([name, *texts, ", ".join(lost)])
+            cells.append([name, *texts, ", ".join(lost.values())])
     header = [f"{group}, {label}" for group in groups for label in _MEASURES.values()]
-    return Table(["method", *header, "worse at the end on"], cells, rows)
+    return Table(["method", *header, "worse on"], cells, rows)
 
 
 def _named(name: str, methods: dict[str, Runs], what: Measure) -> Runs | None:
