@@ -10,8 +10,10 @@ from torch import Tensor
 
 from modeseek.dms import DMSConfig, Suggestion, suggest
 from modeseek.errors import ConfigError
+from modeseek.experiments.distribution import energy_distance
 from modeseek.outcomes import standardize, warp
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
 
 
@@ -257,18 +259,28 @@ def test_fault_06_the_scale_of_outcomes_does_not_matter(scale: float) -> None:
     )
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_cpu_and_gpu_agree() -> None:
+def distances(ours: torch.Tensor, theirs: torch.Tensor) -> torch.Tensor:
+    """The energy distance between two sets of candidates (b x S x d) for each problem, b."""
+    return torch.tensor([energy_distance(x.numpy(), y.numpy()) for x, y in zip(ours.cpu(), theirs.cpu(), strict=True)])
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])])
+def test_the_device_does_not_matter(device: str) -> None:
     X, Y = hill(40, 4, b=3)
-    config = dataclasses.replace(CHEAP, polish=False, epochs=30)
+    config = DMSConfig(K=1, epochs=100, polish=False)  # trained so well that seeds agree
     cpu = suggest(X, Y, config, generator(3))
-    gpu = suggest(X.cuda(), Y.cuda(), config, generator(3))
-    torch.testing.assert_close(gpu.state.lengthscale.cpu(), cpu.state.lengthscale, rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(gpu.pseudo_x.cpu(), cpu.pseudo_x, rtol=0, atol=1e-4)
-    torch.testing.assert_close(gpu.pseudo_y.cpu(), cpu.pseudo_y, rtol=0, atol=1e-4)
-    spread = cpu.candidates.std((-2, -3))
-    assert ((gpu.candidates.mean((0, 1)).cpu() - cpu.candidates.mean((0, 1))).abs() < spread).all()
+    there = suggest(X.to(device), Y.to(device), config, generator(3))
+    torch.testing.assert_close(there.state.lengthscale.cpu(), cpu.state.lengthscale, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(there.state.noise.cpu(), cpu.state.noise, rtol=1e-2, atol=1e-6)
+    torch.testing.assert_close(there.pseudo_x.cpu(), cpu.pseudo_x, rtol=0, atol=1e-4)
+    torch.testing.assert_close(there.pseudo_y.cpu(), cpu.pseudo_y, rtol=0, atol=1e-4)
+    other = suggest(X.to(device), Y.to(device), config, generator(4))
+    again = suggest(X, Y, config, generator(5))
+    usual = torch.stack([distances(cpu.candidates, again.candidates), distances(again.candidates, other.candidates)])
+    for candidates in (there.candidates, other.candidates):
+        assert (distances(candidates, cpu.candidates) < 2 * usual.amax()).all(), "as another seed on the same device"
+    moved = suggest(X, -(X - 0.5).square().sum(-1), config, generator(3))
+    assert (distances(moved.candidates, cpu.candidates) > 2 * usual.amax()).all(), "another distribution is told apart"
 
 
 def test_nothing_is_trained_where_every_pseudo_set_is_one_point(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,10 +179,8 @@ def test_a_failed_replication_is_recorded_and_the_rest_goes_on(
     assert [r.status for r in records] == ["complete", "failed", "complete"]
     assert "on fire" in str(records[1].error)
     assert len(records[1].observed) == 30
-    assert (
-        main(["bench", "run", "--task", TASK, "--method", "sobol", "--reps", "2", "--out", str(tmp_path / "other")])
-        == 1
-    )
+    arguments = ["bench", "run", "--task", TASK, "--method", "sobol", "--reps", "2", "--out", str(tmp_path / "other")]
+    assert main(arguments) == 1
     assert "1 replications failed" in capsys.readouterr().err
     monkeypatch.undo()
     assert run_campaign([TASK], ["sobol"], store, reps=3) == []
