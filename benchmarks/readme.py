@@ -11,9 +11,10 @@ import re
 from pathlib import Path
 
 from modeseek import problems
-from modeseek.experiments.tables import LEVEL, REFERENCE, Table, plus_minus
+from modeseek.experiments.tables import BEST_OF_OTHERS, LEVEL, REFERENCE, Table, plus_minus
 
 ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "docs/results"
 COLUMNS = {
     "dms": "DMS",
     "dms-fast": "fast",
@@ -29,41 +30,18 @@ COLUMNS = {
     "cmaes": "CMA-ES",
 }
 NAMES = COLUMNS | {"dms-fast": "`DMSConfig.fast()`", "dms-paper": "`DMSConfig.paper(d)`", "sobol": "Sobol search"}
-BEST = "the best of the others"
 
 Row = dict[str, str]
 
 
-def read(name: str) -> list[Row]:
-    """The lines of a table of the report."""
-    with (ROOT / "docs/results" / f"{name}.csv").open(newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
-def against(rows: list[Row]) -> str:
+def against() -> str:
     """On how many tasks the default is better / level / worse, a line a method; then in words, against the best."""
-    counts: dict[str, dict[tuple[str, str], list[str]]] = {}
-    worse_on: dict[str, list[str]] = {}
-    for row in rows:
-        count = [row["better"], row["level"], row["worse"]]
-        counts.setdefault(row["method"], {})[row["tasks"], row["measure"]] = count
-        lost = worse_on.setdefault(row["method"], [])
-        for task in filter(None, row["worse on"].split(", ")):
-            if task not in lost:
-                lost.append(task if row["measure"] == "at the end" else f"{task} ({row['measure']})")
-    columns = list(counts[BEST])
-    cells = []
-    for method, of in counts.items():
-        if any(count != ["0", "0", "0"] for count in of.values()):
-            texts = [" / ".join(of[column]) if of[column] != ["0", "0", "0"] else "" for column in columns]
-            cells.append([NAMES.get(method, method), *texts, ", ".join(worse_on[method])])
-    header = [tasks if measure == "at the end" else measure for tasks, measure in columns]
-    table = Table(["DMS against", *header, "worse on"], cells)
-    ours, validation = (
-        f"better on {better}, level on {level} and worse on {worse}"
-        for (_, measure), (better, level, worse) in counts[BEST].items()
-        if measure == "at the end"
-    )
+    lines = [line for line in (REPORT / "against.md").read_text().splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    header = ["DMS against", "the paper's tasks", "all along", "validation tasks", "all along", "worse on"]
+    table = Table(header, [[NAMES.get(method, method), *cells] for method, *cells in rows])
+    counts = dict(zip(header[1::2], next(row for row in rows if row[0] == BEST_OF_OTHERS)[1::2], strict=True))
+    ours, validation = (_in_words(counts[tasks]) for tasks in ("the paper's tasks", "validation tasks"))
     return (
         f"{table.markdown()}\n\n"
         "Against the best of the others on each task, whichever that is, the default ends\n"
@@ -71,11 +49,17 @@ def against(rows: list[Row]) -> str:
     )
 
 
-def regret(rows: list[Row]) -> str:
+def _in_words(counts: str) -> str:
+    better, level, worse = counts.split(" / ")
+    return f"better on {better}, level on {level} and worse on {worse}"
+
+
+def regret() -> str:
     """Mean final regret and its error of the paper's tasks, the best in bold."""
     of_task: dict[str, dict[str, Row]] = {}
-    for row in rows:
-        of_task.setdefault(row["task"], {})[row["method"]] = row
+    with (REPORT / "summary.csv").open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            of_task.setdefault(row["task"], {})[row["method"]] = row
     cells = [[task, *(_cell(of.get(method)) for method in COLUMNS)] for task, of in of_task.items()]
     return Table(["task", *COLUMNS.values()], cells).markdown() + "\n"
 
@@ -92,7 +76,7 @@ def _cell(row: Row | None) -> str:
 
 def filled(text: str) -> str:
     """The README with today's tables."""
-    for name, block in (("against", against(read("against"))), ("regret", regret(read("summary")))):
+    for name, block in (("against", against()), ("regret", regret())):
         place = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text, found = place.subn(rf"\g<1>\n{block}\n\g<2>", text)
         if found != 1:

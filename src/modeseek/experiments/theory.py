@@ -25,6 +25,7 @@ from torch import Tensor
 from modeseek import problems
 from modeseek.dms import suggest
 from modeseek.errors import ConfigError, ModeseekError
+from modeseek.experiments.tables import Table
 from modeseek.parameters import Array
 from modeseek.pseudo import pseudo_dataset, sobol
 
@@ -103,14 +104,14 @@ def study(
 
 def table(results: dict[str, list[Suboptimality]]) -> str:
     """Markdown: mean ± standard error over seeds of every term, and how often the inequality held."""
-    inequality = "SubOpt ≤ E1 + E2"
-    lines = [f"| varied | n | m | t0 | SubOpt | E1 | E2 | gap | {inequality} | with the gap |", "|---" * 10 + "|"]
+    cells = []
     for varied, rows in results.items():
         for r in rows:
-            terms = " | ".join(_mean_and_error(term) for term in (r.subopt, r.e1, r.e2, r.gap))
+            terms = [_mean_and_error(term) for term in (r.subopt, r.e1, r.e2, r.gap)]
             held, with_gap = (_count(r.subopt <= r.e1 + r.e2 + more + ROUNDING) for more in (0.0, r.gap))
-            lines.append(f"| {varied} | {r.n} | {r.m} | {r.t0:g} | {terms} | {held} | {with_gap} |")
-    return NOTE + "\n\n" + "\n".join(lines)
+            cells.append([varied, str(r.n), str(r.m), f"{r.t0:g}", *terms, held, with_gap])
+    header = ["varied", "n", "m", "t0", "SubOpt", "E1", "E2", "gap", "SubOpt ≤ E1 + E2", "with the gap"]
+    return f"{NOTE}\n\n{Table(header, cells).markdown()}"
 
 
 def _count(held: np.ndarray) -> str:
