@@ -35,7 +35,7 @@ from modeseek import problems
 from modeseek.baselines.batched import LogEI, OnGP, rows_of
 from modeseek.experiments.replication import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
-from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal, standardize
+from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal_power, standardize, yeo_johnson
 from modeseek.problems.problem import Problem
 from modeseek.problems.synthetic import Maximized, on_box
 from modeseek.pseudo import refine_inputs, sobol
@@ -81,7 +81,7 @@ def shaped(Y: Tensor, steps: str) -> Tensor:
             median = y.median(-1, keepdim=True).values
             y = standardize(torch.maximum(y, median + float(factor or 1) * (floor_of(y) - median)))
         elif name == "power":
-            y = standardize(most_normal(y))
+            y = standardize(yeo_johnson(y, most_normal_power(y)))
         elif name == "ranks":
             y = standardize(torch.special.ndtri((y.argsort(-1).argsort(-1) + 0.5) / y.shape[-1]))
         elif name != "standard":

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek.dms import DMSConfig, Suggestion, suggest
+from modeseek.dms import DMSConfig, Suggestion, fit_surrogate, suggest
 from modeseek.errors import ConfigError
 from modeseek.experiments.distribution import energy_distance
-from modeseek.outcomes import standardize, warp
+from modeseek.outcomes import BAD_OUTLIER, floor_of, standardize, warp
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
@@ -54,7 +54,7 @@ def test_the_papers_table(d: int, sizes: tuple[int, int, int]) -> None:
     assert (paper.w, paper.rho, paper.p_drop, paper.polish, paper.refine) == (2.0, 1.0, 0.15, False, "point")
     assert (paper.epochs, paper.batch_size, paper.lr, paper.lr_min, paper.hold_epochs) == (100, 256, 1e-3, 1e-4, 20)
     assert (paper.weight_decay, paper.hidden, paper.beta_min, paper.beta_max) == (1e-4, 256, 0.1, 20.0)
-    assert (paper.rho_far, paper.warp) == (None, False)
+    assert (paper.rho_far, paper.warp) == (None, "never")
 
 
 def test_configurations_are_values() -> None:
@@ -94,7 +94,7 @@ def test_configurations_are_values() -> None:
         {"rho": "1"},
         {"rho_far": -1.0},
         {"rho_far": float("nan")},
-        {"warp": None},
+        {"warp": True},
         {"polish": 1},
         {"name": 3},
     ],
@@ -188,9 +188,25 @@ def test_pending_points_count_as_observed_for_rho() -> None:
 
 def test_the_surrogate_sees_outcomes_as_the_settings_say() -> None:
     X, Y = hill(20, 2)
-    plain = suggest(X, Y, dataclasses.replace(CHEAP, warp=False), generator())
+    plain = suggest(X, Y, dataclasses.replace(CHEAP, warp="never"), generator())
     torch.testing.assert_close(plain.gp.y, standardize(Y))
-    torch.testing.assert_close(suggest(X, Y, CHEAP, generator()).gp.y, warp(Y))
+    always = suggest(X, Y, dataclasses.replace(CHEAP, warp="always"), generator())
+    torch.testing.assert_close(always.gp.y, warp(Y))
+
+
+@pytest.mark.parametrize("n", [60, 400], ids=["all observations", "some of many"])
+def test_outcomes_are_shaped_where_a_gaussian_process_then_explains_them_better(n: int) -> None:
+    """A draw of a Gaussian process is left as it is; its exponential is not."""
+    X = torch.rand(2, n, 2, dtype=torch.float64, generator=generator(1))
+    K = (-0.5 * torch.cdist(X, X).square() / 0.3**2).exp() + 1e-6 * torch.eye(n, dtype=torch.float64)
+    f = (torch.linalg.cholesky(K) @ torch.randn(2, n, 1, dtype=torch.float64, generator=generator(2))).squeeze(-1)
+    Y = torch.stack([f[0], -(-1.5 * f[1]).exp()])
+    seen = fit_surrogate(X, Y, DMSConfig()).y
+    plain = standardize(Y, BAD_OUTLIER)
+    with_floor = standardize(torch.maximum(plain, floor_of(plain)))
+    torch.testing.assert_close(seen[0], with_floor[0])
+    torch.testing.assert_close(seen[1], warp(Y)[1])
+    assert not torch.allclose(warp(Y)[0], with_floor[0]), "the shape that is most normal is another"
 
 
 def test_the_fast_preset_is_the_default_but_for_its_model() -> None:

@@ -27,10 +27,12 @@ from modeseek.errors import ConfigError
 from modeseek.modes import dominant_mode
 from modeseek.outcomes import standardize, warp
 from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
-from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
+from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 Data = Literal["pseudo", "observed"]
+Warping = Literal["evidence", "always", "never"]
+EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
 
@@ -56,7 +58,8 @@ class DMSConfig:
         loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
-        warp: give the outcomes a shape that the Gaussian process fits, with room at the top; else standardize only.
+        warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
+            better ("evidence"), with it in any case ("always"); or standardize only ("never").
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -85,19 +88,19 @@ class DMSConfig:
     t0: float = 1e-3
     solver: Solver = "ode"
     steps: int = 25
-    warp: bool = True
+    warp: Warping = "evidence"
     quantile: float = 0.3
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, by name."""
         _require(isinstance(self.name, str), "name", "a string", self.name)
-        for name in ("polish", "warp"):
-            _require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
+        _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
         for name, choices in (
             ("train_on", Data),
             ("refine", Refinement),
             ("loss_weight", LossWeight),
             ("solver", Solver),
+            ("warp", Warping),
         ):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
         for name in ("m", "S"):
@@ -142,7 +145,7 @@ class DMSConfig:
             w=2.0,
             p_drop=0.15,
             rho_far=None,
-            warp=False,
+            warp="never",
             epochs=100,
             steps=50,
         )
@@ -324,8 +327,18 @@ def fit_surrogate(
 ) -> GP:
     """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    gp = fit(X, warp(Y) if config.warp else standardize(Y), warm)
+    gp = fit(X, _shaped(X, Y, config.warp), warm)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
+
+
+def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> Tensor:
+    """The outcomes as the surrogate sees them, b x n."""
+    if warping == "never":
+        return standardize(Y)
+    if warping == "always":
+        return warp(Y)
+    some = torch.linspace(0, X.shape[-2] - 1, min(X.shape[-2], EVIDENCE_SIZE)).long()
+    return warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:

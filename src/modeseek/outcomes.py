@@ -6,13 +6,15 @@ top in steps that keep the order, up to ties:
 
     outliers  what is 60 median deviations below the median counts as the worst of the rest
     power     Yeo and Johnson's (2000) transform, whose λ makes the outcomes most normal, as in HEBO (Cowen-Rivers et
-              al. 2022)
+              al. 2022); but none where a Gaussian process explains the outcomes better as they are
     floor     what is further below the median than the best is above it counts as just that far below
 
 Y is b x n, larger is better, b any number of batch dimensions; every batch element is treated by itself.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -26,9 +28,24 @@ POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the 
 GRID = 41
 
 
-def warp(Y: Tensor) -> Tensor:
-    """Outcomes with room at the top, of zero mean and unit standard deviation."""
-    y = standardize(most_normal(standardize(Y, BAD_OUTLIER)))
+# Outcomes ... x b x n and the log of each one's derivative by what was observed  ->  the log density of that, ... x b.
+Evidence = Callable[[Tensor, Tensor], Tensor]
+
+
+def warp(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
+    """Outcomes with room at the top, of zero mean and unit standard deviation.
+
+    Args:
+        evidence: of the model that is to be fitted, which decides on the power transform; None: it is always used.
+    """
+    plain = standardize(Y, BAD_OUTLIER)
+    lam = most_normal_power(plain)
+    shaped = yeo_johnson(plain, lam)
+    y = standardize(shaped)
+    if evidence is not None:
+        log_slope = (lam - 1) * plain.sign() * plain.abs().log1p() - (_spread(shaped) / _spread(plain)).log()
+        of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
+        y = torch.where((of_shaped > of_plain)[..., None], y, plain)
     return standardize(torch.maximum(y, floor_of(y)))
 
 
@@ -41,14 +58,18 @@ def floor_of(y: Tensor) -> Tensor:
     return torch.where(best - median > 1e-9, 2 * median - best, y.amin(-1, keepdim=True))
 
 
-def most_normal(y: Tensor) -> Tensor:
-    """Standardized outcomes under the power transform of the greatest likelihood."""
-    lam = torch.linspace(*POWERS, GRID, dtype=y.dtype, device=y.device).view(-1, *[1] * y.ndim)
-    transformed = yeo_johnson(y, lam)
+def most_normal_power(y: Tensor) -> Tensor:
+    """The λ under which standardized outcomes are most likely to be normal, b x 1."""
+    lam = torch.linspace(*POWERS, GRID, dtype=y.dtype, device=y.device)
+    by_power = lam.view(-1, *[1] * y.ndim)
     # The likelihood of normal outcomes with the best mean and variance, times the transform's Jacobian.
-    log_jacobian = (lam[..., 0] - 1) * (y.sign() * y.abs().log1p()).sum(-1)
-    likelihood = log_jacobian - 0.5 * y.shape[-1] * transformed.var(-1, correction=0).clamp_min(1e-30).log()
-    return transformed.gather(0, likelihood.argmax(0)[None, ..., None].expand(1, *y.shape))[0]
+    log_jacobian = (by_power[..., 0] - 1) * (y.sign() * y.abs().log1p()).sum(-1)
+    variance = yeo_johnson(y, by_power).var(-1, correction=0).clamp_min(1e-30)
+    return lam[(log_jacobian - 0.5 * y.shape[-1] * variance.log()).argmax(0)][..., None]
+
+
+def _spread(y: Tensor) -> Tensor:
+    return y.std(-1, correction=0, keepdim=True).clamp_min(1e-15)
 
 
 def yeo_johnson(y: Tensor, lam: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from modeseek.lbfgs import lbfgs
+from modeseek.lbfgs import Minimum, lbfgs
 
 MIN_LENGTHSCALE = 0.025
 MIN_NOISE = 1e-4
@@ -132,21 +132,14 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
     """
     d = X.shape[-1]
-    loc = _lengthscale_loc(d)
     mode = _prior_mode(X)
     if warm is None:
-        median, short = _start(X, loc, NOISE_LOC), _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)
+        median = _start(X, _lengthscale_loc(d), NOISE_LOC)
+        short = _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)
         starts = torch.stack([mode, median, short])
     else:
         starts = torch.stack([mode, torch.cat([warm.lengthscale, warm.noise[..., None]], -1).log()])
-    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
-    upper = X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
-
-    def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = log_posterior(X, y, theta)
-        return -value / y.shape[-1], -grad / y.shape[-1]
-
-    end = lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=1e-7)
+    end = _search(X, y, starts, steps)
     ok = end.value.isfinite() & end.x.isfinite().all(-1)
     best = torch.where(ok, end.value, torch.inf).argmin(0)
     found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
@@ -155,6 +148,25 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
     gp = posterior_of(X, y, hyperparameters)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
+
+
+def evidence(X: Tensor, y: Tensor, steps: int = 200) -> Tensor:
+    """The log posterior density that a search from the prior's mode ends at: how well a GP explains y, b."""
+    start = _prior_mode(X).expand(*y.shape[:-1], -1)
+    return -_search(X, y, start, steps).value * y.shape[-1]
+
+
+def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int) -> Minimum:
+    """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
+    d, n = X.shape[-1], y.shape[-1]
+    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
+    upper = X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
+
+    def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = log_posterior(X, y, theta)
+        return -value / n, -grad / n
+
+    return lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=1e-7)
 
 
 def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:

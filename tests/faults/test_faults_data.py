@@ -101,7 +101,7 @@ def test_fault_10_fifty_identical_inputs_with_different_values():
     trial = opt.ask()
     assert np.abs(np.subtract(trial.unit, opt.trials[0].unit)).max() > 1e-3
     assert opt.recommend().params.tolist() == [1.0, 2.0]
-    assert regret(run(opt, 12, sphere)) < 0.5
+    assert regret(run(opt, 24, sphere)) < 0.5
 
 
 def test_fault_11_a_finite_space_never_repeats_and_ends_clearly():

@@ -22,7 +22,8 @@ from modeseek.experiments.tables import (
 
 DEFAULT = REFERENCE
 WITHOUT = {  # the paper's setting instead of the default's, and the ingredient that is missing then
-    f"{DEFAULT}[warp=false]": "warped outcomes",
+    f"{DEFAULT}[warp=never]": "warped outcomes",
+    f"{DEFAULT}[warp=always]": "a power transform only where the surrogate wants it",
     f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
     f"{DEFAULT}[polish=false]": "polished mode",
     f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
