@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from modeseek.outcomes import BAD_OUTLIER, POWERS, standardize, warp, yeo_johnson
+from modeseek.outcomes import BAD_OUTLIER, POWERS, floor_of, most_normal_power, standardize, warp, yeo_johnson
 
 SKEWED = -torch.randn(3, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).exp()
 
@@ -87,6 +88,35 @@ def test_warped_outcomes_are_what_scipys_most_likely_power_and_the_floor_make() 
 def test_half_of_skewed_outcomes_have_more_room_than_when_standardized() -> None:
     order = SKEWED.argsort(-1)[..., 30:]
     assert (warp(SKEWED).gather(-1, order).std(-1) > 2 * standardize(SKEWED).gather(-1, order).std(-1)).all()
+
+
+def test_the_evidence_is_asked_with_the_transforms_own_derivative() -> None:
+    """By autograd, of the outcomes that it was asked about: without transform first."""
+    asked: list[tuple[Tensor, Tensor]] = []
+
+    def remember(y: Tensor, log_slope: Tensor) -> Tensor:
+        asked.append((y, log_slope))
+        return y.sum(-1)
+
+    warp(SKEWED, remember)
+    (y, log_slope) = asked[0]
+    plain = standardize(SKEWED, BAD_OUTLIER)
+    torch.testing.assert_close(y[0], plain)
+    assert (log_slope[0] == 0).all()
+    x = plain.clone().requires_grad_()
+    shaped = yeo_johnson(x, most_normal_power(plain))
+    (slope,) = torch.autograd.grad((shaped / shaped.detach().std(-1, keepdim=True)).sum(), x)
+    torch.testing.assert_close(log_slope[1].exp(), slope)
+    torch.testing.assert_close(y[1], standardize(shaped.detach()))
+
+
+@pytest.mark.parametrize("transformed", [0.0, 2.0, math.nan])
+def test_the_power_transform_is_used_where_the_evidence_is_for_it(transformed: float) -> None:
+    y = warp(SKEWED, lambda y, _: torch.tensor([1.0, transformed])[:, None].expand(y.shape[:-1]))
+    plain = standardize(SKEWED, BAD_OUTLIER)
+    without = standardize(torch.maximum(plain, floor_of(plain)))
+    torch.testing.assert_close(y, warp(SKEWED) if transformed > 1 else without)
+    assert not torch.allclose(warp(SKEWED), without, atol=0.1)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))

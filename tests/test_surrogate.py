@@ -10,7 +10,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from modeseek.outcomes import standardize
-from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior
+from modeseek.surrogate import GP, Hyperparameters, evidence, fit, log_posterior
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
 
@@ -93,6 +93,19 @@ def test_map_fit_reaches_botorchs_objective(n: int, d: int, seed: int) -> None:
     model = SingleTaskGP(X[0], y[0, :, None], outcome_transform=None)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     assert ours >= botorch_objective(model, y) - 1e-3 * n
+
+
+def test_the_evidence_is_the_fits_objective_of_each_of_several_outcomes() -> None:
+    X, y = data(30, 3, 2, b=2)
+    several = torch.stack([y, y.flip(-1)])  # of the same inputs; the second has nothing to do with them
+    found = evidence(X, several)
+    for of, outcomes in zip(found, several, strict=True):
+        gp = fit(X, outcomes)
+        theta = torch.cat([gp.hyperparameters.lengthscale, gp.hyperparameters.noise[..., None]], -1).log()
+        best, _ = log_posterior(X, outcomes, theta)
+        assert (of <= best + 0.03).all(), "the fit has more starts"
+        assert (of >= best - 3).all()
+    assert (found[0] > found[1] + 5).all()
 
 
 def test_a_warm_start_never_ends_lower_than_a_cold_one() -> None:

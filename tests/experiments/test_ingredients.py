@@ -16,7 +16,7 @@ from modeseek.dms import DMSConfig
 from modeseek.experiments import ablations, campaign, ingredients
 from modeseek.experiments.records import Record, Store
 from modeseek.experiments.replication import Work
-from modeseek.experiments.tables import Gathered, Runs, gather
+from modeseek.experiments.tables import Gathered, Runs, Table, gather
 
 TASKS = ("levy-10", "hartmann-6")
 
@@ -86,18 +86,23 @@ def ratio(of: dict[str, Runs], method: str) -> float:
     return float(of[method].final.mean() / of["dms"].final.mean())
 
 
+def columns(table: Table) -> dict[str, list[str]]:
+    """The cells under each method, of the tasks and of the mean ratio."""
+    names = {title: method for method, title in ingredients.WITHOUT.items()} | {"(nothing)": "dms"}
+    return {names[title]: [line[i] for line in table.cells] for i, title in enumerate(table.header) if i}
+
+
 def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(runs: Gathered) -> None:
     table = ingredients.table(ablations.split(runs).removed)
-    assert table.header == ["without", "method", "levy-10", "hartmann-6", "mean ratio"]
-    lines = {line[1]: line for line in table.cells}
-    assert list(lines) == ["dms", "dms[warp=never]", "dms[w=2;p_drop=0.15]"], "what was not run has no line"
-    assert lines["dms"][0] == "(the default)"
+    assert table.header == ["without", "(nothing)", "warped outcomes", "samples without guidance"], "and no other"
+    assert [line[0] for line in table.cells] == ["levy-10", "hartmann-6", "mean ratio"]
+    lines = columns(table)
     assert lines["dms"][-1] == "×1.00"
     both = np.sqrt(ratio(runs["levy-10"], "dms[warp=never]") * ratio(runs["hartmann-6"], "dms[warp=never]"))
     assert lines["dms[warp=never]"][-1] == f"×{both:.2f}"
-    assert re.fullmatch(r"[\d.]+ ± [\d.]+ \*", lines["dms[warp=never]"][2])
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+ \* †", lines["dms[warp=never]"][0])
     assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{ratio(runs['levy-10'], 'dms[w=2;p_drop=0.15]'):.2f}"
-    assert lines["dms[w=2;p_drop=0.15]"][3] == "", "not run on this task"
+    assert lines["dms[w=2;p_drop=0.15]"][1] == "", "not run on this task"
     assert "*" not in "".join(lines["dms"])
     final = {(row["task"], row["method"]): row["final"] for row in table.rows}
     assert final["hartmann-6", "dms"] == pytest.approx(runs["hartmann-6"]["dms"].final.mean())
@@ -105,9 +110,9 @@ def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(ru
 
 def test_without_the_default_there_is_nothing_to_compare_with(runs: Gathered) -> None:
     del runs["levy-10"]["dms"]
-    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    lines = columns(ingredients.table(ablations.split(runs).removed))
     assert lines["dms[w=2;p_drop=0.15]"][-1] == ""
-    assert "*" not in lines["dms[w=2;p_drop=0.15]"][2]
+    assert "*" not in lines["dms[w=2;p_drop=0.15]"][0]
     assert lines["dms[warp=never]"][-1] == f"×{ratio(runs['hartmann-6'], 'dms[warp=never]'):.2f}"
 
 
@@ -118,12 +123,11 @@ def test_the_ratio_is_of_the_replications_that_both_have(runs: Gathered) -> None
     regret[6:] *= 1000  # where the default did not run
     of_levy["dms[w=2;p_drop=0.15]"] = dataclasses.replace(changed, regret=regret)
     of_levy["dms"] = dataclasses.replace(dms, replications=dms.replications[:6], regret=dms.regret[:6])
-    table = ingredients.table(ablations.split(runs).removed)
-    lines = {line[1]: line for line in table.cells}
+    lines = columns(ingredients.table(ablations.split(runs).removed))
     common = changed.final[:6].mean() / dms.final[:6].mean()
     assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{common:.2f}"
     of_levy["dms"] = dataclasses.replace(dms, replications=tuple(range(20, 28)))
-    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    lines = columns(ingredients.table(ablations.split(runs).removed))
     assert lines["dms[w=2;p_drop=0.15]"][-1] == "", "nothing in common"
 
 
@@ -131,14 +135,17 @@ def test_regret_of_zero_has_a_ratio(runs: Gathered) -> None:
     for method in ("dms", "dms[w=2;p_drop=0.15]"):
         r = runs["levy-10"][method]
         runs["levy-10"][method] = dataclasses.replace(r, regret=np.zeros_like(r.regret))
-    lines = {line[1]: line for line in ingredients.table(ablations.split(runs).removed).cells}
+    lines = columns(ingredients.table(ablations.split(runs).removed))
     assert lines["dms[w=2;p_drop=0.15]"][-1] == "×1.00"
 
 
 def test_the_report_has_them_in_a_table_of_their_own(runs: Gathered, tmp_path: Path) -> None:
     assert runs
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
-    assert "| warped outcomes | dms[warp=never] |" in (tmp_path / "report" / "ingredients.md").read_text()
+    assert (
+        "| without | (nothing) | warped outcomes | samples without guidance |"
+        in (tmp_path / "report" / "ingredients.md").read_text()
+    )
     for name in ("summary", "validation"):
         assert "warp=never" not in (tmp_path / "report" / f"{name}.md").read_text()
     assert '<h2 id="ingredients">Each ingredient of the default</h2>' in (tmp_path / "report/report.html").read_text()

@@ -39,27 +39,26 @@ def methods() -> list[str]:
 
 
 def table(runs: Gathered) -> Table:
-    """Final regret: a line a missing ingredient, a column a task, * where it differs from the default.
+    """Final regret: a line a task, a column a missing ingredient, * and † where it differs from the default.
 
-    The last column has the geometric mean, over the tasks that both ran on, of mean final regret over the default's,
+    The last line has the geometric mean, over the tasks that both ran on, of mean final regret over the default's,
     each of the replications that both have.
     """
-    rows: list[Row] = []
-    cells = []
-    for method in methods():
-        present = {task: of[method] for task, of in runs.items() if method in of}
-        if not present:
-            continue
-        of_method = {task: _row(r, runs[task].get(DEFAULT)) for task, r in present.items()}
-        rows += of_method.values()
-        logs = [x for row in of_method.values() if not math.isnan(x := float(row["log10 ratio"]))]
-        texts = [_cell(of_method[task]) if task in present else "" for task in runs]
-        cells.append([_title(method), method, *texts, f"×{10 ** np.mean(logs):.2f}" if logs else ""])
-    return Table(["without", "method", *runs, "mean ratio"], cells, rows)
+    rows = [_row(of[method], of.get(DEFAULT)) for method in methods() for of in runs.values() if method in of]
+    present = [method for method in methods() if any(method in of for of in runs.values())]
+    by_place = {(row["task"], row["method"]): row for row in rows}
+    cells = [[task, *(_cell(by_place[task, m]) if (task, m) in by_place else "" for m in present)] for task in runs]
+    cells.append(["mean ratio", *(_mean_ratio([row for row in rows if row["method"] == m]) for m in present)])
+    return Table(["without", *map(_title, present)], cells, rows)
+
+
+def _mean_ratio(rows: list[Row]) -> str:
+    logs = [x for row in rows if not math.isnan(x := float(row["log10 ratio"]))]
+    return f"×{10 ** np.mean(logs):.2f}" if logs else ""
 
 
 def _title(method: str) -> str:
-    return WITHOUT.get(method, "(the default)")
+    return WITHOUT.get(method, "(nothing)")
 
 
 def _row(runs: Runs, default: Runs | None) -> Row:
@@ -73,6 +72,7 @@ def _row(runs: Runs, default: Runs | None) -> Row:
         "final error": error,
         "log10 ratio": math.nan if default is None else _log_ratio(runs, default),
         f"p against {DEFAULT}": math.nan if default is None else p_value(runs, default),
+        f"p against {DEFAULT}, all along": math.nan if default is None else p_value(runs, default, "area"),
     }
 
 
@@ -87,4 +87,5 @@ def _log_ratio(runs: Runs, default: Runs) -> float:
 
 def _cell(row: Row) -> str:
     text = plus_minus(float(row["final"]), float(row["final error"]))
-    return text + (" *" if float(row[f"p against {DEFAULT}"]) < LEVEL else "")
+    at_the_end, all_along = (float(row[f"p against {DEFAULT}{when}"]) < LEVEL for when in ("", ", all along"))
+    return text + " *" * at_the_end + " †" * all_along

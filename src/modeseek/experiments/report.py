@@ -122,10 +122,10 @@ def _sections(results: Path) -> list[Section]:
             Section(
                 "ingredients",
                 "Each ingredient of the default",
-                "The default with one ingredient removed: final regret, mean ± standard error. * differs from the "
-                "default (Wilcoxon signed-rank, 5 %). Mean ratio: of mean final regret to the default's, over the "
-                "replications that both have, the geometric mean over the tasks of a line; over 1 where the ingredient "
-                "helps.",
+                "The default with one ingredient removed: final regret, mean ± standard error. Differs from the "
+                "default (Wilcoxon signed-rank, 5 %): * at the end, † in the area under log regret. Mean ratio: of "
+                "mean final regret to the default's, over the replications that both have, the geometric mean over the "
+                "tasks of a column; over 1 where the ingredient helps.",
                 ingredients.table(removed),
             )
         )
