@@ -102,7 +102,7 @@ def test_the_file_is_json_and_safetensors(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["run", "run.lock"]
 
 
-@pytest.mark.parametrize("change", [{"outlier": 60.0}, {"warp": None}], ids=["unknown", "missing"])
+@pytest.mark.parametrize("change", [{"outlier": 60.0}, {"warp": None}, {"warp": True}])
 def test_settings_of_another_version_are_said_so(tmp_path, monkeypatch, change):
     (name,) = change
     asdict = dataclasses.asdict
@@ -116,7 +116,7 @@ def test_settings_of_another_version_are_said_so(tmp_path, monkeypatch, change):
     with monkeypatch.context() as older:
         older.setattr(dataclasses, "asdict", other)
         Optimizer(SPACE, seed=0, config=CHEAP).save(tmp_path / "run")
-    with pytest.raises(CheckpointError, match=f"another version of modeseek, which differ in {name}"):
+    with pytest.raises(CheckpointError, match=f"another version of modeseek.* {name}"):
         Optimizer.load(tmp_path / "run")
 
 

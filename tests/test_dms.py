@@ -11,7 +11,7 @@ from torch import Tensor
 from modeseek.dms import DMSConfig, Suggestion, fit_surrogate, suggest
 from modeseek.errors import ConfigError
 from modeseek.experiments.distribution import energy_distance
-from modeseek.outcomes import BAD_OUTLIER, floor_of, standardize, warp
+from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
@@ -207,6 +207,31 @@ def test_outcomes_are_shaped_where_a_gaussian_process_then_explains_them_better(
     torch.testing.assert_close(seen[0], with_floor[0])
     torch.testing.assert_close(seen[1], warp(Y)[1])
     assert not torch.allclose(warp(Y)[0], with_floor[0]), "the shape that is most normal is another"
+
+
+def test_at_most_200_observations_decide_on_the_power_transform_each_with_its_slope(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = hill(450, 2, b=2)
+    plain = standardize(Y, BAD_OUTLIER)
+    lam = most_normal_power(plain)
+    x = plain.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(yeo_johnson(x, lam).sum(), x)
+    shaped = yeo_johnson(plain, lam)
+    some = [i * 449 // 199 for i in range(200)]
+    log_slope = (slope / shaped.std(-1, keepdim=True)).log()[:, some].sum(-1)
+    asked: list[tuple[Tensor, Tensor]] = []
+
+    def decided_by_a_millionth(X: Tensor, y: Tensor) -> Tensor:
+        asked.append((X, y))
+        return torch.stack([torch.zeros(2), torch.tensor([1e-6, -1e-6]) - log_slope])
+
+    monkeypatch.setattr("modeseek.dms.evidence", decided_by_a_millionth)
+    seen = fit_surrogate(X, Y, DMSConfig()).y
+    torch.testing.assert_close(asked[0][0], X[:, some])
+    torch.testing.assert_close(asked[0][1], torch.stack([plain, standardize(shaped)])[..., some])
+    torch.testing.assert_close(seen[0], warp(Y)[0])
+    torch.testing.assert_close(seen[1], standardize(torch.maximum(plain, floor_of(plain)))[1])
 
 
 def test_the_fast_preset_is_the_default_but_for_its_model() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
+from modeseek.dms import DMSConfig, fit_surrogate
 from modeseek.outcomes import BAD_OUTLIER, POWERS, floor_of, most_normal_power, standardize, warp, yeo_johnson
 
 SKEWED = -torch.randn(3, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).exp()
@@ -119,10 +120,17 @@ def test_the_power_transform_is_used_where_the_evidence_is_for_it(transformed: f
     assert not torch.allclose(warp(SKEWED), without, atol=0.1)
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
-def test_warp_keeps_the_order_and_is_finite(values: list[float]) -> None:
+def by_default(Y: Tensor) -> Tensor:
+    """The outcomes as the default's surrogate sees them, at random inputs."""
+    X = torch.rand(*Y.shape, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return fit_surrogate(X, Y, DMSConfig()).y
+
+
+@pytest.mark.parametrize("function", [warp, by_default])
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_warp_keeps_the_order_and_is_finite(function: Callable[[Tensor], Tensor], values: list[float]) -> None:
     Y = torch.tensor(values, dtype=torch.float64)
-    y = warp(Y[None])[0]
+    y = function(Y[None])[0]
     assert y.isfinite().all()
     assert (y[Y.argsort()].diff() >= -1e-9).all()
 
@@ -130,9 +138,10 @@ def test_warp_keeps_the_order_and_is_finite(values: list[float]) -> None:
 @pytest.mark.parametrize(
     "values", [[1.0] * 5, [0.0, 0.5, 1, 1, 1, 1, 1], [-1e300, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 1e300]]
 )
-def test_warp_of_ties_and_outliers(values: list[float]) -> None:
+@pytest.mark.parametrize("function", [warp, by_default])
+def test_warp_of_ties_and_outliers(function: Callable[[Tensor], Tensor], values: list[float]) -> None:
     Y = torch.tensor([values], dtype=torch.float64)
-    y = warp(Y)[0]
+    y = function(Y)[0]
     assert y.isfinite().all()
     assert y[-1] == y.max()
     distinct = len({v for v in values if v > -1e300})
@@ -144,7 +153,7 @@ def test_warp_does_not_see_the_scale(scale: float) -> None:
     torch.testing.assert_close(warp(SKEWED * scale), warp(SKEWED), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", [standardize, warp])
+@pytest.mark.parametrize("function", [standardize, warp, by_default])
 def test_a_plateau_up_to_rounding_leaves_the_others_apart(function: Callable[[Tensor], Tensor]) -> None:
     plateau = 0.9 + 1e-15 * torch.arange(13, dtype=torch.float64)
     y = function(torch.cat([torch.arange(1, 9, dtype=torch.float64) / 10, plateau])[None])[0]
@@ -152,7 +161,7 @@ def test_a_plateau_up_to_rounding_leaves_the_others_apart(function: Callable[[Te
     assert y[8:].std() < 1e-6
 
 
-@pytest.mark.parametrize("function", [standardize, warp])
+@pytest.mark.parametrize("function", [standardize, warp, by_default])
 def test_rounding_error_is_no_signal(function: Callable[[Tensor], Tensor]) -> None:
     assert (function(torch.tensor([[1.0, 1 + 2.3e-16, 1.0]], dtype=torch.float64)) == 0).all()
 

@@ -23,7 +23,7 @@ from safetensors.torch import save as to_bytes
 
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import DMSConfig, State
-from modeseek.errors import CheckpointError, CheckpointInUse
+from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
 from modeseek.space import Space
 from modeseek.trials import Direction, Trials, TrialState
 
@@ -177,7 +177,7 @@ def _snapshot(file: Any) -> Snapshot:
     space = Space.from_dict(document["space"])
     if document["direction"] not in get_args(Direction):
         raise ValueError(f"direction {document['direction']!r}")
-    config = DMSConfig(**_settings(document["config"]))
+    config = _config(document["config"])
     return Snapshot(
         space=space,
         direction=document["direction"],
@@ -189,11 +189,14 @@ def _snapshot(file: Any) -> Snapshot:
     )
 
 
-def _settings(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+def _config(stored: Mapping[str, Any]) -> DMSConfig:
     known = {field.name for field in dataclasses.fields(DMSConfig)}
     if different := sorted(known ^ stored.keys()):
         raise ValueError(f"settings of another version of modeseek, which differ in {', '.join(different)}")
-    return stored
+    try:
+        return DMSConfig(**stored)
+    except ConfigError as error:
+        raise ValueError(f"settings of another version of modeseek, or damaged: {error}") from error
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -37,6 +37,7 @@ def warp(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
 
     Args:
         evidence: of the model that is to be fitted, which decides on the power transform; None: it is always used.
+            It is asked before the floor, which cannot be undone: densities on either side of it do not compare.
     """
     plain = standardize(Y, BAD_OUTLIER)
     lam = most_normal_power(plain)
@@ -69,6 +70,7 @@ def most_normal_power(y: Tensor) -> Tensor:
 
 
 def _spread(y: Tensor) -> Tensor:
+    """A standard deviation that one outcome has as well; only ratios of two of them count."""
     return y.std(-1, correction=0, keepdim=True).clamp_min(1e-15)
 
 

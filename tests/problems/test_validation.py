@@ -43,6 +43,14 @@ FACTS: dict[str, tuple[list[float], list[float], int, int, float]] = {
     "dixon-price-10": ([-10] * 10, [10] * 10, 100, 23, 0.1),
     "rotated-levy-30": ([-10] * 30, [10] * 30, 100, 30, 0.0),
     "rotated-styblinski-tang-3": ([-5] * 3, [5] * 3, 100, 9, 0.1),
+    "bukin-2": ([-15, -3], [-5, 3], 30, 7, 0.0),
+    "holder-table-2": ([-10] * 2, [10] * 2, 30, 7, 0.1),
+    "schwefel-3": ([-500] * 3, [500] * 3, 100, 9, 1.0),
+    "alpine-5": ([-5] * 5, [10] * 5, 100, 13, 0.0),
+    "trid-6": ([-36] * 6, [36] * 6, 30, 15, 0.1),
+    "salomon-8": ([-50] * 8, [100] * 8, 100, 19, 0.05),
+    "rotated-rosenbrock-12": ([-2.048] * 12, [2.048] * 12, 100, 27, 0.0),
+    "rotated-levy-15": ([-10] * 15, [10] * 15, 100, 30, 0.1),
 }
 ROTATED = [name for name in FACTS if name.startswith("rotated")]
 
@@ -56,6 +64,8 @@ PRINTED = {
     "hartmann-6": -botorch_functions.Hartmann(6).optimal_value,
     "cosine-8": botorch_functions.Cosine8().optimal_value,
     "rotated-styblinski-tang-3": -botorch_functions.StyblinskiTang(3).optimal_value,
+    "bukin-2": -botorch_functions.Bukin().optimal_value,
+    "holder-table-2": -botorch_functions.HolderTable().optimal_value,
 }
 
 
@@ -124,11 +134,13 @@ def test_no_sobol_point_is_above_the_optimum(problem: Problem) -> None:
 
 
 def test_nothing_near_an_optimizer_is_above_it(problem: Problem) -> None:
-    """SciPy climbs from beside each optimizer to the optimum and no further."""
+    """SciPy climbs from beside each optimizer, in a small box around it, to the optimum and no further."""
     rng = np.random.default_rng(0)
     for x in problem.optimizers:
-        beside = np.clip(problem.space.encode(x) + 1e-3 * (rng.random(problem.d) - 0.5), 0, 1)
-        top = -minimize(negative, beside, (problem,), jac=True, bounds=[(0, 1)] * problem.d).fun
+        u = problem.space.encode(x)
+        beside = np.clip(u + 1e-3 * (rng.random(problem.d) - 0.5), 0, 1)
+        bounds = np.clip([u - 1e-3, u + 1e-3], 0, 1).T
+        top = -minimize(negative, beside, (problem,), jac=True, bounds=bounds).fun
         assert problem.optimum - 0.01 < top <= problem.optimum + 1e-9
 
 
@@ -178,9 +190,48 @@ def cosine(x: Array) -> float:
     return float(sum(t**2 - 0.1 * math.cos(5 * math.pi * t) for t in x))
 
 
+def bukin(x: Array) -> float:
+    return float(100 * np.sqrt(abs(x[1] - x[0] ** 2 / 100)) + abs(x[0] + 10) / 100)
+
+
+def holder_table(x: Array) -> float:
+    return float(-abs(np.sin(x[0]) * np.cos(x[1])) * np.exp(abs(1 - np.hypot(x[0], x[1]) / np.pi)))
+
+
+def schwefel(x: Array) -> float:
+    return float(sum(418.98288727243371 - t * math.sin(math.sqrt(abs(t))) for t in x))
+
+
+def alpine(x: Array) -> float:
+    return float(sum(abs(t) * abs(math.sin(t) + 0.1) for t in x))
+
+
+def trid(x: Array) -> float:
+    """50 less than a positive definite form around the optimizer."""
+    A = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1)
+    z = x - np.array([6, 10, 12, 12, 10, 6])
+    return float(z @ A @ z / 2 - 50)
+
+
+def salomon(x: Array) -> float:
+    norm = np.sqrt(x @ x)
+    return float(2 * np.sin(np.pi * norm) ** 2 + norm / 10)
+
+
 @pytest.mark.parametrize(
     ("name", "formula"),
-    [("gramacy-lee-1", gramacy_lee), ("zakharov-6", zakharov), ("branin-2", branin), ("cosine-8", cosine)],
+    [
+        ("gramacy-lee-1", gramacy_lee),
+        ("zakharov-6", zakharov),
+        ("branin-2", branin),
+        ("cosine-8", cosine),
+        ("bukin-2", bukin),
+        ("holder-table-2", holder_table),
+        ("schwefel-3", schwefel),
+        ("alpine-5", alpine),
+        ("trid-6", trid),
+        ("salomon-8", salomon),
+    ],
 )
 def test_values_are_the_negated_formula(name: str, formula: Callable[[Array], float]) -> None:
     problem = get(name)
@@ -193,6 +244,13 @@ def test_gramacy_lees_minimum_is_the_published_one() -> None:
     problem = get("gramacy-lee-1")
     assert problem.optimizers[0][0] == pytest.approx(0.548563, abs=1e-6)
     assert problem.optimum == pytest.approx(0.869011, abs=1e-6)
+
+
+def test_alpine_has_other_optimizers() -> None:
+    """Any coordinate may be one of five others, where sin x = −0.1."""
+    a, problem = math.asin(0.1), get("alpine-5")
+    others = [-math.pi + a, -a, math.pi + a, 2 * math.pi - a, 3 * math.pi + a]
+    assert problem.value(np.array(others)) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ROTATED)

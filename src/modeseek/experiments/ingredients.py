@@ -21,7 +21,7 @@ from modeseek.experiments.tables import (
 )
 
 DEFAULT = REFERENCE
-WITHOUT = {  # the paper's setting instead of the default's, and the ingredient that is missing then
+WITHOUT = {  # another setting than the default's, mostly the paper's, and the ingredient that is missing then
     f"{DEFAULT}[warp=never]": "warped outcomes",
     f"{DEFAULT}[warp=always]": "a power transform only where the surrogate wants it",
     f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
