@@ -141,7 +141,7 @@ def _iterations(observed: tuple[torch.Tensor, torch.Tensor], config: DMSConfig, 
 
 
 def work_of(d: int, n: int, config: DMSConfig, evaluations: float) -> IterationWork:
-    """The work of one replication's iteration, given the evaluations of its GP fit."""
+    """The work of one replication's iteration, given the evaluations of its GP fit; without the choice of a warp."""
     m, K, S = config.sizes(d)
     P, H = parameter_count(d, config.hidden), config.hidden
     steps = config.epochs * math.ceil(m / config.batch_size)
