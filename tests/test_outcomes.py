@@ -100,7 +100,7 @@ def test_the_evidence_is_asked_with_the_transforms_own_derivative() -> None:
         return y.sum(-1)
 
     warp(SKEWED, remember)
-    (y, log_slope) = asked[0]
+    y, log_slope = asked[0]
     plain = standardize(SKEWED, BAD_OUTLIER)
     torch.testing.assert_close(y[0], plain)
     assert (log_slope[0] == 0).all()

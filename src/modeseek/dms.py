@@ -337,7 +337,7 @@ def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> Tensor:
         return standardize(Y)
     if warping == "always":
         return warp(Y)
-    some = torch.linspace(0, X.shape[-2] - 1, min(X.shape[-2], EVIDENCE_SIZE)).long()
+    some = torch.linspace(0, X.shape[-2] - 1, min(X.shape[-2], EVIDENCE_SIZE)).long().to(X.device)
     return warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
 
 

@@ -44,7 +44,7 @@ def warp(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
     shaped = yeo_johnson(plain, lam)
     y = standardize(shaped)
     if evidence is not None:
-        log_slope = (lam - 1) * plain.sign() * plain.abs().log1p() - (_spread(shaped) / _spread(plain)).log()
+        log_slope = (lam - 1) * _log_slope_by_power(plain) - (_spread(shaped) / _spread(plain)).log()
         of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
         y = torch.where((of_shaped > of_plain)[..., None], y, plain)
     return standardize(torch.maximum(y, floor_of(y)))
@@ -64,9 +64,14 @@ def most_normal_power(y: Tensor) -> Tensor:
     lam = torch.linspace(*POWERS, GRID, dtype=y.dtype, device=y.device)
     by_power = lam.view(-1, *[1] * y.ndim)
     # The likelihood of normal outcomes with the best mean and variance, times the transform's Jacobian.
-    log_jacobian = (by_power[..., 0] - 1) * (y.sign() * y.abs().log1p()).sum(-1)
+    log_jacobian = (by_power[..., 0] - 1) * _log_slope_by_power(y).sum(-1)
     variance = yeo_johnson(y, by_power).var(-1, correction=0).clamp_min(1e-30)
     return lam[(log_jacobian - 0.5 * y.shape[-1] * variance.log()).argmax(0)][..., None]
+
+
+def _log_slope_by_power(y: Tensor) -> Tensor:
+    """The log of the power transform's derivative at y, over λ − 1."""
+    return y.sign() * y.abs().log1p()
 
 
 def _spread(y: Tensor) -> Tensor:

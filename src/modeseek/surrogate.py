@@ -25,6 +25,7 @@ from torch import Tensor
 
 from modeseek.lbfgs import Minimum, lbfgs
 
+FIT_STEPS = 200  # of L-BFGS, at most
 MIN_LENGTHSCALE = 0.025
 MIN_NOISE = 1e-4
 NOISE_LOC, NOISE_SCALE = -4.0, 1.0
@@ -124,7 +125,7 @@ class GP:
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
 
-def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 200) -> GP:
+def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = FIT_STEPS) -> GP:
     """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
 
     The objective has local optima, so the search has several starts and the best end wins. A first fit starts at the
@@ -150,13 +151,13 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
-def evidence(X: Tensor, y: Tensor, steps: int = 200) -> Tensor:
+def evidence(X: Tensor, y: Tensor) -> Tensor:
     """The log posterior density that a search from the prior's mode ends at: how well a GP explains y, b."""
     start = _prior_mode(X).expand(*y.shape[:-1], -1)
-    return -_search(X, y, start, steps).value * y.shape[-1]
+    return -_search(X, y, start).value * y.shape[-1]
 
 
-def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int) -> Minimum:
+def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
     d, n = X.shape[-1], y.shape[-1]
     lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
