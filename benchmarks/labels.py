@@ -8,6 +8,7 @@ of a task run as one batch. The protocol is the paper's for its tasks; `TUNING` 
 shape and a rule, `shape|rule`:
 
     standard, floor, floor=2, power, power+floor, floor+power, ranks       the outcomes (see modeseek/outcomes.py)
+    evidence, evidence+floor        the power transform where the surrogate wants it, asked about all observations
     rho=1                 μ + σ
     cycle=1,1,1,3         ρ takes these values in turn
     far=1,3               ρ = 1, in every 2d-th iteration 3
@@ -35,11 +36,11 @@ from modeseek import problems
 from modeseek.baselines.batched import LogEI, OnGP, rows_of
 from modeseek.experiments.replication import NOISE, initial_design, stream
 from modeseek.experiments.tables import REGRET_FLOOR
-from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal_power, standardize, yeo_johnson
+from modeseek.outcomes import BAD_OUTLIER, floor_of, power, standardize
 from modeseek.problems.problem import Problem
 from modeseek.problems.synthetic import Maximized, on_box
 from modeseek.pseudo import refine_inputs, sobol
-from modeseek.surrogate import GP, Hyperparameters, fit
+from modeseek.surrogate import GP, Hyperparameters, evidence, fit
 
 STARTS, RAW, STEPS = 64, 1000, 40
 
@@ -72,8 +73,8 @@ TUNING = {
 }
 
 
-def shaped(Y: Tensor, steps: str) -> Tensor:
-    """Outcomes (b x n) as a variant has them."""
+def shaped(X: Tensor, Y: Tensor, steps: str) -> Tensor:
+    """Outcomes (b x n) at X (b x n x d) as a variant has them."""
     y = standardize(Y, BAD_OUTLIER)
     for step in steps.split("+"):
         name, _, factor = step.partition("=")
@@ -81,7 +82,9 @@ def shaped(Y: Tensor, steps: str) -> Tensor:
             median = y.median(-1, keepdim=True).values
             y = standardize(torch.maximum(y, median + float(factor or 1) * (floor_of(y) - median)))
         elif name == "power":
-            y = standardize(yeo_johnson(y, most_normal_power(y)))
+            y = power(y)
+        elif name == "evidence":
+            y = power(y, lambda y, log_slope: evidence(X, y) + log_slope.sum(-1))
         elif name == "ranks":
             y = standardize(torch.special.ndtri((y.argsort(-1).argsort(-1) + 0.5) / y.shape[-1]))
         elif name != "standard":
@@ -181,7 +184,8 @@ def run(task: str, variants: list[str], reps: int, device: str) -> dict[str, dic
     Y = values + torch.stack([noise(i) for i in range(problem.n_initial)], -1)
     generator, warm = torch.Generator().manual_seed(7), None
     for iteration in range(problem.budget):
-        y = torch.cat([shaped(part, shape) for part, shape in zip(Y.split(reps), shapes, strict=True)])
+        parts = zip(X.split(reps), Y.split(reps), shapes, strict=True)
+        y = torch.cat([shaped(*part) for part in parts])
         gp = fit(X, y, warm)
         warm = gp.hyperparameters
         x = propose(gp, list(rules), iteration, generator)

@@ -33,21 +33,29 @@ Evidence = Callable[[Tensor, Tensor], Tensor]
 
 
 def warp(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
-    """Outcomes with room at the top, of zero mean and unit standard deviation.
+    """Outcomes with room at the top, of zero mean and unit standard deviation; `evidence` as in `power`.
+
+    The evidence is asked before the floor, which cannot be undone: densities on either side of it do not compare.
+    """
+    y = power(Y, evidence)
+    return standardize(torch.maximum(y, floor_of(y)))
+
+
+def power(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
+    """Outcomes most normal by a power transform, of zero mean and unit standard deviation.
 
     Args:
-        evidence: of the model that is to be fitted, which decides on the power transform; None: it is always used.
-            It is asked before the floor, which cannot be undone: densities on either side of it do not compare.
+        evidence: of the model that is to be fitted, which decides on the transform; None: it is always used.
     """
     plain = standardize(Y, BAD_OUTLIER)
     lam = most_normal_power(plain)
     shaped = yeo_johnson(plain, lam)
     y = standardize(shaped)
-    if evidence is not None:
-        log_slope = (lam - 1) * _log_slope_by_power(plain) - (_spread(shaped) / _spread(plain)).log()
-        of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
-        y = torch.where((of_shaped > of_plain)[..., None], y, plain)
-    return standardize(torch.maximum(y, floor_of(y)))
+    if evidence is None:
+        return y
+    log_slope = (lam - 1) * _log_slope_by_power(plain) - (_spread(shaped) / _spread(plain)).log()
+    of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
+    return torch.where((of_shaped > of_plain)[..., None], y, plain)
 
 
 def floor_of(y: Tensor) -> Tensor:

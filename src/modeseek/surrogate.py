@@ -152,7 +152,10 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
 
 
 def evidence(X: Tensor, y: Tensor) -> Tensor:
-    """The log posterior density that a search from the prior's mode ends at: how well a GP explains y, b."""
+    """How well a GP explains y (b x n): log p(y | X, θ) + log p(θ) where a search from the prior's mode ends, b.
+
+    With one θ for the integral over all, which is enough to tell two shapes of the same outcomes apart.
+    """
     start = _prior_mode(X).expand(*y.shape[:-1], -1)
     return -_search(X, y, start).value * y.shape[-1]
 
