@@ -75,6 +75,8 @@ def test_the_summary_has_means_errors_ranks_and_wilcoxons_test(folder: Path) -> 
         assert rows[task, "ei"]["final"] == pytest.approx(ei.mean())
         assert rows[task, "ei"]["final error"] == pytest.approx(ei.std(ddof=1) / np.sqrt(8))
         assert rows[task, "ei"]["p against dms"] == pytest.approx(stats.wilcoxon(ei, dms).pvalue)
+        areas = runs[task]["ei"].area, runs[task]["dms"].area
+        assert rows[task, "ei"]["p against dms, all along"] == pytest.approx(stats.wilcoxon(*areas).pvalue)
         assert rows[task, "dms"]["area"] < rows[task, "ei"]["area"]
     table = summary_table(runs, "final")
     bold = re.findall(r"\*\*([\d.e-]+) ±", table.markdown())
@@ -132,6 +134,22 @@ def test_the_best_of_the_others_is_no_dms_and_has_enough_pairs(folder: Path) -> 
     table = against_table({"tasks": runs})
     assert table.cells[-1] == ["the best of the others", "0 / 0 / 2", "0 / 0 / 2", ", ".join(TASKS)]
     assert table.rows[-1]["worse on"] == ", ".join(TASKS)
+
+
+def test_methods_are_ordered_by_the_replications_that_they_share_with_dms(folder: Path) -> None:
+    """The first six replications are easy. One method ran on these alone, and is behind DMS there."""
+    runs = gather(Store(folder))
+    dms = runs["levy-10"]["dms"]
+    easy = np.where(np.arange(len(dms.replications)) < MIN_PAIRS, 0.01, 1.0)[:, None]
+    dms = dataclasses.replace(dms, regret=easy * dms.regret)
+    ei = dataclasses.replace(first(dms, MIN_PAIRS), method="ei", regret=1.5 * dms.regret[:MIN_PAIRS])
+    sobol = dataclasses.replace(dms, method="sobol", regret=0.9 * dms.regret)
+    assert ei.final.mean() < sobol.final.mean() < dms.final.mean()
+    runs = {"levy-10": {"dms": dms, "ei": ei, "sobol": sobol}}
+    for what in ("final", "area"):
+        ranks = {row["method"]: row[f"{what} rank"] for row in summary_rows(runs)}
+        assert ranks == {"sobol": 1, "dms": 2, "ei": 3}
+    assert against_table({"tasks": runs}).cells[-1][1] == "0 / 0 / 1", "sobol"
 
 
 def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:

@@ -25,7 +25,7 @@ LEVEL = 0.05
 MIN_PAIRS = 6  # of a test, and of a rank: with five pairs no result can be significant at 5 %
 BEST_OF_OTHERS = "the best of the others"
 Measure = Literal["final", "area"]  # final regret, area under its logarithm
-_MEASURES: dict[Measure, str] = {"final": "at the end", "area": "all along"}
+MEASURES: dict[Measure, str] = {"final": "at the end", "area": "all along"}
 REGRET_FLOOR = 1e-6  # of the logarithm: regret of exactly zero has none
 
 Row = dict[str, str | float | int]
@@ -178,7 +178,7 @@ def against_table(groups: dict[str, Gathered]) -> Table:
         texts, lost = [], dict[str, str]()
         for group, runs in groups.items():
             tested = {task: of for task, of in runs.items() if REFERENCE in of}
-            for what, label in _MEASURES.items():
+            for what, label in MEASURES.items():
                 present = {task: r for task, of in tested.items() if (r := rival(of, what)) is not None}
                 verdicts = {task: verdict(r, tested[task][REFERENCE], what) for task, r in present.items()}
                 counts = {v: list(verdicts.values()).count(v) for v in ("better", "level", "worse")}
@@ -188,7 +188,7 @@ def against_table(groups: dict[str, Gathered]) -> Table:
                 rows.append({"method": name, "tasks": group, "measure": label, **counts, "worse on": ", ".join(worse)})
         if any(texts):
             cells.append([name, *texts, ", ".join(lost.values())])
-    header = [f"{group}, {label}" for group in groups for label in _MEASURES.values()]
+    header = [f"{group}, {label}" for group in groups for label in MEASURES.values()]
     return Table(["method", *header, "worse on"], cells, rows)
 
 
@@ -197,13 +197,27 @@ def _named(name: str, methods: dict[str, Runs], what: Measure) -> Runs | None:
 
 
 def _best_of_others(methods: dict[str, Runs], what: Measure) -> Runs | None:
-    """The lowest mean among the methods that are no DMS and have enough replications in common with it."""
-    enough = [
-        r
+    """The lowest among the methods that are no DMS and have enough replications in common with it."""
+    others = {name: r for name, r in methods.items() if not name.startswith("dms")}
+    enough = [name for name, r in others.items() if len(_difference(r, methods[REFERENCE], what)) >= MIN_PAIRS]
+    return others[min(enough, key=_standing(methods, what).__getitem__)] if enough else None
+
+
+def _standing(methods: dict[str, Runs], what: Measure) -> dict[str, float]:
+    """What methods are ordered by, lower is better: the mean difference from DMS over replications that both have.
+
+    Replications differ in their initial designs, so that means over different ones do not compare. Without any in
+    common it is the difference of the means, and without DMS the mean.
+    """
+    reference = methods.get(REFERENCE)
+    if reference is None:
+        return {name: float(getattr(r, what).mean()) for name, r in methods.items()}
+    offset = getattr(reference, what).mean()
+    differences = {name: _difference(r, reference, what) for name, r in methods.items()}
+    return {
+        name: float(differences[name].mean() if len(differences[name]) else getattr(r, what).mean() - offset)
         for name, r in methods.items()
-        if not name.startswith("dms") and len(_difference(r, methods[REFERENCE], what)) >= MIN_PAIRS
-    ]
-    return min(enough, key=lambda r: getattr(r, what).mean(), default=None)
+    }
 
 
 def mean_and_error(sample: Array) -> tuple[float, float]:
@@ -226,7 +240,7 @@ def summary_rows(runs: Gathered) -> list[Row]:
     """A row a task and method: final regret and area under log regret with ranks, and the test against DMS."""
     rows: list[Row] = []
     for task, methods in runs.items():
-        ranks = {what: _ranks(methods, what) for what in _MEASURES}
+        ranks = {what: _ranks(methods, what) for what in MEASURES}
         offset = out_of_reach(task)
         for name, r in methods.items():
             mean, error = mean_and_error(r.final)
@@ -245,6 +259,9 @@ def summary_rows(runs: Gathered) -> list[Row]:
                     "area error": area_error,
                     "area rank": ranks["area"].get(name, ""),
                     f"p against {REFERENCE}": p_value(r, methods[REFERENCE]) if tested else float("nan"),
+                    f"p against {REFERENCE}, all along": (
+                        p_value(r, methods[REFERENCE], "area") if tested else float("nan")
+                    ),
                 }
             )
     return rows
@@ -253,8 +270,8 @@ def summary_rows(runs: Gathered) -> list[Row]:
 def _ranks(methods: dict[str, Runs], what: Measure) -> dict[str, int]:
     """Ranks among the methods with enough replications for a test; where none has, among all."""
     ranked = {name: r for name, r in methods.items() if len(r.replications) >= MIN_PAIRS} or methods
-    means = [getattr(r, what).mean() for r in ranked.values()]
-    return dict(zip(ranked, stats.rankdata(means, method="min").astype(int).tolist(), strict=True))
+    standing = _standing(ranked, what)
+    return dict(zip(standing, stats.rankdata(list(standing.values()), method="min").astype(int).tolist(), strict=True))
 
 
 def summary_table(runs: Gathered, what: Measure) -> Table:
