@@ -88,7 +88,7 @@ def test_configurations_are_values() -> None:
         {"t0": 1.0},
         {"quantile": 0.0},
         {"refine": "both"},
-        {"train_on": "nothing"},
+        {"train_on": "everything"},
         {"solver": "euler"},
         {"loss_weight": "two"},
         {"rho": "1"},
@@ -278,6 +278,16 @@ def test_the_ablation_without_pseudo_labels_trains_on_the_observations() -> None
     out = suggest(X, Y, dataclasses.replace(CHEAP, train_on="observed"), generator())
     assert out.pseudo_x.equal(X)
     assert out.pseudo_y.argmax() == Y.argmax()
+
+
+def test_the_ablation_without_a_model_polishes_the_best_of_the_pseudo_dataset() -> None:
+    X, Y = hill(20, 2)
+    out = suggest(X, Y, dataclasses.replace(CHEAP, train_on="nothing"), generator())
+    best = out.pseudo_x[0, out.pseudo_y.argmax()]
+    torch.testing.assert_close(out.mode[0], best)
+    assert out.gp.label(out.x_next[:, None], out.rho) >= out.pseudo_y.max()
+    assert out.seconds["train"] == out.seconds["sample"] == 0
+    assert not out.fell_back.any()
 
 
 def test_a_pending_point_lowers_the_label_around_it() -> None:

@@ -5,7 +5,7 @@ Notation, as in the paper (b leading batch dimensions: independent problems side
     m, K    size of the pseudo-dataset, steps of short-run L-BFGS          ρ   weight of σ in the labels
     S       number of x* candidates                                        w   guidance
     x, ŷ    b x m x d, b x m    the pseudo-dataset                         θ   b x P, the score networks
-    x*      b x S x d           the candidates                      x_next   b x d, their dominant mode
+    x*      b x S x d           the candidates                      x_next   b x d, their dominant mode, polished
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
-Data = Literal["pseudo", "observed"]
+Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "never"]
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
@@ -38,14 +38,15 @@ MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of th
 
 @dataclass(frozen=True, kw_only=True)
 class DMSConfig:
-    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` costs about half, `DMSConfig.paper(d)`
-    is the paper's.
+    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` takes half to four fifths as long,
+    `DMSConfig.paper(d)` is the paper's.
 
     Args:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
         K: steps of short-run L-BFGS.
         S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
-        train_on: "pseudo", or "observed" for the ablation that trains on the observations alone.
+        train_on: "pseudo"; or, for ablations, "observed" to train on the observations alone, or "nothing" to do without
+            a model, so that the best of the pseudo-dataset takes the place of the mode.
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
         rho_far: its weight in every 2d-th iteration, which is for what lies far from all that is known; None: as ever.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
@@ -288,7 +289,7 @@ def seek(
     theta = fresh = initialize(tuple(batch), d, config.hidden, noise)
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
     x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config.t0)
-    if not bool(fell_back.all()):  # else there is no distribution to learn
+    if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is no distribution to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
         y, y_star = _standardized_labels(y_hat)
         theta, loss = train(

@@ -52,6 +52,9 @@ def test_each_method_has_the_papers_setting_where_the_default_has_its_own(task: 
         if method == "dms[warp=always]":  # half of an ingredient: the other half, and all of it, is another line
             assert (names, config.warp) == ({"name", "warp"}, "always")
             continue
+        if method == "dms[train_on=nothing]":  # which the paper has as well
+            assert (names, config.train_on) == ({"name", "train_on"}, "nothing")
+            continue
         changed += sorted(names - {"name"})
         assert all(getattr(config, name) == getattr(paper, name) for name in names - {"name"})
     assert len(changed) == len(set(changed)), "no ingredient is removed twice"
@@ -83,7 +86,7 @@ def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> No
 
 
 def ratio(of: dict[str, Runs], method: str) -> float:
-    return float(of[method].final.mean() / of["dms"].final.mean())
+    return float(np.exp((np.log(of[method].final) - np.log(of["dms"].final)).mean()))
 
 
 def columns(table: Table) -> dict[str, list[str]]:
@@ -95,15 +98,22 @@ def columns(table: Table) -> dict[str, list[str]]:
 def test_the_table_has_final_regret_the_test_and_the_geometric_mean_of_ratios(runs: Gathered) -> None:
     table = ingredients.table(ablations.split(runs).removed)
     assert table.header == ["without", "(nothing)", "warped outcomes", "samples without guidance"], "and no other"
-    assert [line[0] for line in table.cells] == ["levy-10", "hartmann-6", "mean ratio"]
+    counts = ["at the end: worse / level / better", "all along: worse / level / better"]
+    assert [line[0] for line in table.cells] == ["levy-10", "hartmann-6", *counts, "mean ratio"]
     lines = columns(table)
     assert lines["dms"][-1] == "×1.00"
     both = np.sqrt(ratio(runs["levy-10"], "dms[warp=never]") * ratio(runs["hartmann-6"], "dms[warp=never]"))
     assert lines["dms[warp=never]"][-1] == f"×{both:.2f}"
-    assert re.fullmatch(r"[\d.]+ ± [\d.]+ \* †", lines["dms[warp=never]"][0])
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+, worse at the end, worse all along", lines["dms[warp=never]"][0])
+    assert re.fullmatch(r".+, better at the end, better all along", lines["dms[w=2;p_drop=0.15]"][0])
+    assert [lines[name][2] for name in ("dms", "dms[warp=never]", "dms[w=2;p_drop=0.15]")] == [
+        "",
+        "2 / 0 / 0",
+        "0 / 0 / 1",
+    ]
     assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{ratio(runs['levy-10'], 'dms[w=2;p_drop=0.15]'):.2f}"
     assert lines["dms[w=2;p_drop=0.15]"][1] == "", "not run on this task"
-    assert "*" not in "".join(lines["dms"])
+    assert not any(word in "".join(lines["dms"]) for word in ("worse", "better"))
     final = {(row["task"], row["method"]): row["final"] for row in table.rows}
     assert final["hartmann-6", "dms"] == pytest.approx(runs["hartmann-6"]["dms"].final.mean())
 
@@ -112,7 +122,7 @@ def test_without_the_default_there_is_nothing_to_compare_with(runs: Gathered) ->
     del runs["levy-10"]["dms"]
     lines = columns(ingredients.table(ablations.split(runs).removed))
     assert lines["dms[w=2;p_drop=0.15]"][-1] == ""
-    assert "*" not in lines["dms[w=2;p_drop=0.15]"][0]
+    assert not any(word in "".join(lines["dms[w=2;p_drop=0.15]"]) for word in ("worse", "better"))
     assert lines["dms[warp=never]"][-1] == f"×{ratio(runs['hartmann-6'], 'dms[warp=never]'):.2f}"
 
 
@@ -124,8 +134,9 @@ def test_the_ratio_is_of_the_replications_that_both_have(runs: Gathered) -> None
     of_levy["dms[w=2;p_drop=0.15]"] = dataclasses.replace(changed, regret=regret)
     of_levy["dms"] = dataclasses.replace(dms, replications=dms.replications[:6], regret=dms.regret[:6])
     lines = columns(ingredients.table(ablations.split(runs).removed))
-    common = changed.final[:6].mean() / dms.final[:6].mean()
+    common = np.exp((np.log(changed.final[:6]) - np.log(dms.final[:6])).mean())
     assert lines["dms[w=2;p_drop=0.15]"][-1] == f"×{common:.2f}"
+    assert "(n=6)" in lines["dms"][0]
     of_levy["dms"] = dataclasses.replace(dms, replications=tuple(range(20, 28)))
     lines = columns(ingredients.table(ablations.split(runs).removed))
     assert lines["dms[w=2;p_drop=0.15]"][-1] == "", "nothing in common"

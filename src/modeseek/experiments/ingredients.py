@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from modeseek.experiments.tables import (
-    LEVEL,
+    MEASURES,
     REFERENCE,
     REGRET_FLOOR,
     Gathered,
@@ -18,6 +18,7 @@ from modeseek.experiments.tables import (
     p_value,
     paired,
     plus_minus,
+    verdict,
 )
 
 DEFAULT = REFERENCE
@@ -30,7 +31,10 @@ WITHOUT = {  # another setting than the default's, mostly the paper's, and the i
     f"{DEFAULT}[w=2;p_drop=0.15]": "samples without guidance",
     f"{DEFAULT}[K=25]": "few steps of L-BFGS",
     f"{DEFAULT}[epochs=100;steps=50]": "short training",
+    f"{DEFAULT}[train_on=nothing]": "the diffusion model",
 }
+# How the default without an ingredient does, by how the default does beside it.
+WITHOUT_IT: dict[str | None, str] = {"better": "worse", "level": "level", "worse": "better"}
 
 
 def methods() -> list[str]:
@@ -39,22 +43,24 @@ def methods() -> list[str]:
 
 
 def table(runs: Gathered) -> Table:
-    """Final regret: a line a task, a column a missing ingredient, * and † where it differs from the default.
+    """Final regret: a line a task, a column a missing ingredient, and in words where it differs from the default.
 
-    The last line has the geometric mean, over the tasks that both ran on, of mean final regret over the default's,
-    each of the replications that both have.
+    Then on how many tasks it is worse, level and better, and the geometric mean of its final regret over the default's,
+    over the replications that both have and then over tasks.
     """
-    rows = [_row(of[method], of.get(DEFAULT)) for method in methods() for of in runs.values() if method in of]
     present = [method for method in methods() if any(method in of for of in runs.values())]
+    rows = [_row(of[method], of.get(DEFAULT)) for method in present for of in runs.values() if method in of]
     by_place = {(row["task"], row["method"]): row for row in rows}
-    cells = [[task, *(_cell(by_place[task, m]) if (task, m) in by_place else "" for m in present)] for task in runs]
-    cells.append(["mean ratio", *(_mean_ratio([row for row in rows if row["method"] == m]) for m in present)])
+    most = {task: max(len(r.replications) for r in of.values()) for task, of in runs.items()}
+    cells = [
+        [task, *(_cell(by_place[task, m], most[task]) if (task, m) in by_place else "" for m in present)]
+        for task in runs
+    ]
+    columns = [[row for row in rows if row["method"] == m] for m in present]
+    for when in MEASURES.values():
+        cells.append([f"{when}: worse / level / better", *(_counts(column, when) for column in columns)])
+    cells.append(["mean ratio", *map(_mean_ratio, columns)])
     return Table(["without", *map(_title, present)], cells, rows)
-
-
-def _mean_ratio(rows: list[Row]) -> str:
-    logs = [x for row in rows if not math.isnan(x := float(row["log10 ratio"]))]
-    return f"×{10 ** np.mean(logs):.2f}" if logs else ""
 
 
 def _title(method: str) -> str:
@@ -63,7 +69,7 @@ def _title(method: str) -> str:
 
 def _row(runs: Runs, default: Runs | None) -> Row:
     mean, error = mean_and_error(runs.final)
-    return {
+    row: Row = {
         "task": runs.task,
         "without": _title(runs.method),
         "method": runs.method,
@@ -71,21 +77,32 @@ def _row(runs: Runs, default: Runs | None) -> Row:
         "final": mean,
         "final error": error,
         "log10 ratio": math.nan if default is None else _log_ratio(runs, default),
-        f"p against {DEFAULT}": math.nan if default is None else p_value(runs, default),
-        f"p against {DEFAULT}, all along": math.nan if default is None else p_value(runs, default, "area"),
     }
+    for what, when in MEASURES.items():
+        row[f"p against {DEFAULT}, {when}"] = math.nan if default is None else p_value(runs, default, what)
+        row[when] = "" if default is None else WITHOUT_IT.get(verdict(runs, default, what), "")
+    return row
 
 
 def _log_ratio(runs: Runs, default: Runs) -> float:
-    """Of the means over common replications, which share their initial designs; NaN where there are none."""
-    pairs = paired(runs, default)
-    if not len(pairs[0]):
-        return math.nan
-    regret, of_default = (max(float(final.mean()), REGRET_FLOOR) for final in pairs)
-    return math.log10(regret / of_default)
+    """Mean log10 of the ratio of common replications, which share their initial designs; NaN where there are none."""
+    final, of_default = (np.log10(np.maximum(final, REGRET_FLOOR)) for final in paired(runs, default))
+    return float((final - of_default).mean()) if len(final) else math.nan
 
 
-def _cell(row: Row) -> str:
+def _cell(row: Row, most: int) -> str:
     text = plus_minus(float(row["final"]), float(row["final error"]))
-    at_the_end, all_along = (float(row[f"p against {DEFAULT}{when}"]) < LEVEL for when in ("", ", all along"))
-    return text + " *" * at_the_end + " †" * all_along
+    fewer = f" (n={row['replications']})" if int(row["replications"]) < most else ""
+    differs = [f"{row[when]} {when}" for when in MEASURES.values() if row[when] in ("worse", "better")]
+    return ", ".join([text + fewer, *differs])
+
+
+def _counts(column: list[Row], when: str) -> str:
+    found = [row[when] for row in column]
+    of_default = all(row["method"] == DEFAULT for row in column)
+    return "" if of_default or not any(found) else " / ".join(str(found.count(v)) for v in WITHOUT_IT.values())
+
+
+def _mean_ratio(column: list[Row]) -> str:
+    logs = [x for row in column if not math.isnan(x := float(row["log10 ratio"]))]
+    return f"×{10 ** np.mean(logs):.2f}" if logs else ""

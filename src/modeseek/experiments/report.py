@@ -122,10 +122,11 @@ def _sections(results: Path) -> list[Section]:
             Section(
                 "ingredients",
                 "Each ingredient of the default",
-                "The default with one ingredient removed: final regret, mean ± standard error. Differs from the "
-                "default (Wilcoxon signed-rank, 5 %): * at the end, † in the area under log regret. Mean ratio: of "
-                "mean final regret to the default's, over the replications that both have, the geometric mean over the "
-                "tasks of a column; over 1 where the ingredient helps.",
+                "The default with one ingredient removed: final regret, mean ± standard error, and where that is worse "
+                "or better than the default (Wilcoxon signed-rank over replications, 5 %), at the end or in the area "
+                "under log regret; on how many of a column's tasks it is. Mean ratio: of final regret to the "
+                "default's, the geometric mean over the replications that both have and then over tasks; over 1 where "
+                "the ingredient helps.",
                 ingredients.table(removed),
             )
         )
@@ -185,8 +186,9 @@ def _against(groups: dict[str, Gathered]) -> list[Section]:
             "The default against each method",
             "On how many tasks dms is better / level / worse (Wilcoxon signed-rank over replications, 5 %), by final "
             "regret and by the area under log regret. No setting was chosen on the validation tasks. "
-            f"The last line: against {BEST_OF_OTHERS}, which is on each task the method with the lowest mean, by final "
-            f"regret or by area, that is no DMS and has {MIN_PAIRS} replications or more in common with dms.",
+            f"The last line: against {BEST_OF_OTHERS}, which is on each task the method with the lowest mean "
+            f"difference from dms, by final regret or by area, that is no DMS and has {MIN_PAIRS} replications or more "
+            "in common with it.",
             table,
         )
     ]
@@ -279,9 +281,10 @@ def _of_measurements(results: Path) -> list[Section]:
             "Replications side by side on one device, with as many observations as half way through the paper's "
             "budget, of a function with many optima: the batch's seconds, those of one replication, and the batch's "
             "by stage. GFLOP: the operations of one replication's iteration, in float32 (the network) + in float64 "
-            "(the Gaussian process); GB: the memory traffic of its training. Over floor: the batch's seconds as a "
-            "multiple of its floor in seconds, the time that the device needs for this work at the speeds that it "
-            "reaches on large matrices. × paper: the seconds of the paper's Table 4 over a replication's.",
+            "(the Gaussian process, without the choice of the outcomes' shape); GB: the memory traffic of its "
+            "training. Over floor: the batch's seconds as a multiple of its floor in seconds, the time that the "
+            "device needs for this work at the speeds that it reaches on large matrices. × paper: the seconds of the "
+            "paper's Table 4 over a replication's.",
             cost.batches_table,
         ),
     ):
