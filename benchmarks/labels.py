@@ -184,8 +184,7 @@ def run(task: str, variants: list[str], reps: int, device: str) -> dict[str, dic
     Y = values + torch.stack([noise(i) for i in range(problem.n_initial)], -1)
     generator, warm = torch.Generator().manual_seed(7), None
     for iteration in range(problem.budget):
-        parts = zip(X.split(reps), Y.split(reps), shapes, strict=True)
-        y = torch.cat([shaped(*part) for part in parts])
+        y = torch.cat([shaped(*part) for part in zip(X.split(reps), Y.split(reps), shapes, strict=True)])
         gp = fit(X, y, warm)
         warm = gp.hyperparameters
         x = propose(gp, list(rules), iteration, generator)

@@ -289,7 +289,7 @@ def seek(
     theta = fresh = initialize(tuple(batch), d, config.hidden, noise)
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
     x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config.t0)
-    if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is no distribution to learn
+    if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
         y, y_star = _standardized_labels(y_hat)
         theta, loss = train(

@@ -33,7 +33,7 @@ WITHOUT = {  # another setting than the default's, mostly the paper's, and the i
     f"{DEFAULT}[epochs=100;steps=50]": "short training",
     f"{DEFAULT}[train_on=nothing]": "the diffusion model",
 }
-# How the default without an ingredient does, by how the default does beside it.
+# How the default without an ingredient does, by how the default does beside it; None, with too few pairs, says nothing.
 WITHOUT_IT: dict[str | None, str] = {"better": "worse", "level": "level", "worse": "better"}
 
 

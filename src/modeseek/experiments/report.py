@@ -214,9 +214,10 @@ def _tables(
     return [
         Section(
             *final,
-            f"{about}Mean ± standard error, rank on the task in brackets, the best in bold. * differs from dms "
-            "(Wilcoxon signed-rank, 5 %). n where a method has fewer replications than others on the task; with fewer "
-            f"than {MIN_PAIRS} it has no rank, unless all have fewer. Mean ranks are among the methods that are ranked "
+            f"{about}Mean ± standard error, rank on the task in brackets, by the replications that a method shares "
+            "with dms, the best in bold. * differs from dms (Wilcoxon signed-rank, 5 %). n where a method has fewer "
+            f"replications than others on the task; with fewer than {MIN_PAIRS} it has no rank, unless all have fewer. "
+            "Mean ranks are among the methods that are ranked "
             f"on every task.{from_best if any(map(out_of_reach, runs)) else ''}{failed}",
             summary_table(runs, "final"),
         ),
