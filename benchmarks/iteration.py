@@ -31,9 +31,10 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from modeseek import dms, modes, outcomes, surrogate
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
 from modeseek.diffusion.network import initialize, layers
-from modeseek.dms import DMSConfig, State, Suggestion, suggest
-from modeseek.pseudo import sobol
+from modeseek.dms import State, Suggestion, suggest
 
 TASKS = {
     "Styblinski-2": (StyblinskiTang, 2, 20),

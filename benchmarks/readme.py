@@ -10,8 +10,8 @@ import csv
 import re
 from pathlib import Path
 
-from modeseek import problems
-from modeseek.experiments.tables import BEST_OF_OTHERS, LEVEL, REFERENCE, Table, plus_minus
+from modeseek.bench.report.tables import BEST_OF_OTHERS, LEVEL, REFERENCE, Table, plus_minus
+from modeseek.bench.tasks import find_task
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "docs/results"
@@ -69,7 +69,7 @@ def _cell(row: Row | None) -> str:
         return ""
     text = plus_minus(float(row["final"]), float(row["final error"]))
     text = f"**{text}**" if row["final rank"] == "1" else text
-    few = int(row["replications"]) < problems.get(row["task"]).replications
+    few = int(row["replications"]) < find_task(row["task"]).replications
     differs = float(row[f"p against {REFERENCE}"]) < LEVEL
     return text + (f" (n={row['replications']})" if few else "") + (" *" if differs else "")
 

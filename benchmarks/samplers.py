@@ -26,8 +26,8 @@ from optuna_integration import BoTorchSampler
 from threadpoolctl import threadpool_limits
 
 import modeseek as ms
+from modeseek.design import sobol
 from modeseek.integrations.optuna import DMSSampler
-from modeseek.pseudo import sobol
 
 D, N, NOISE, SEED = 10, 100, 0.1, 0
 BASE = "BoTorchSampler"

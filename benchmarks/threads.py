@@ -13,7 +13,8 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from modeseek.dms import DMSConfig, suggest
+from modeseek.config import DMSConfig
+from modeseek.dms import suggest
 
 
 def burn() -> None:

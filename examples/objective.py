@@ -23,7 +23,7 @@ def loss(params):
 
 
 if __name__ == "__main__":
-    from modeseek.cli import main
+    from modeseek.commands import main
 
     space = Path(__file__).with_name("space.toml")
     sys.exit(main(["optimize", "objective:loss", "--space", str(space), "--trials", "40", *sys.argv[1:]]))

@@ -6,9 +6,10 @@ import pytest
 import torch
 from scipy import stats
 
+from modeseek.config import DMSConfig
 from modeseek.constraints import constrain
-from modeseek.dms import DMSConfig, suggest
-from modeseek.outcomes import standardize
+from modeseek.dms import suggest
+from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import fit
 
 CONFIG = DMSConfig(m=200, S=100, epochs=60, steps=20)

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek.dms import DMSConfig, Suggestion, fit_surrogate, suggest
+from modeseek.bench.measure.distribution import energy_distance
+from modeseek.config import DMSConfig
+from modeseek.dms import Suggestion, fit_surrogate, suggest
 from modeseek.errors import ConfigError
-from modeseek.experiments.distribution import energy_distance
-from modeseek.outcomes import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
+from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)

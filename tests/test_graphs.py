@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from modeseek import graphs
-from modeseek.dms import DMSConfig, suggest
+from modeseek.config import DMSConfig
+from modeseek.dms import suggest
 from modeseek.graphs import iterate, recorded, tree_map
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")

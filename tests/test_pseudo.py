@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from modeseek.outcomes import standardize
-from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs, sobol
+from modeseek.design import sobol
+from modeseek.outcome_transforms import standardize
+from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs
 from modeseek.surrogate import GP, fit
 
 

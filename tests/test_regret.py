@@ -17,8 +17,8 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 import modeseek as ms
-from modeseek.outcomes import standardize
-from modeseek.pseudo import sobol
+from modeseek.design import sobol
+from modeseek.outcome_transforms import standardize
 
 NOISE, SEEDS, N_INITIAL = 0.1, 5, 10
 TASKS = {

@@ -9,7 +9,7 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from modeseek.outcomes import standardize
+from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import GP, Hyperparameters, evidence, fit, log_posterior
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]

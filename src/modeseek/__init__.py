@@ -1,6 +1,6 @@
 """modeseek: Bayesian optimization by diffusion-based mode seeking (DMS)."""
 
-from modeseek.dms import DMSConfig
+from modeseek.config import DMSConfig
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,

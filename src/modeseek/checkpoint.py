@@ -21,8 +21,9 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 
+from modeseek.config import DMSConfig
 from modeseek.diffusion.network import parameter_count
-from modeseek.dms import DMSConfig, State
+from modeseek.dms import State
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
 from modeseek.space import Space
 from modeseek.trials import Direction, Trials, TrialState

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.outcomes import BAD_OUTLIER, standardize
+from modeseek.outcome_transforms import BAD_OUTLIER, standardize
 from modeseek.surrogate import GP, Hyperparameters, fit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)

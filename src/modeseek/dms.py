@@ -10,189 +10,27 @@ Notation, as in the paper (b leading batch dimensions: independent problems side
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple, Self, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from modeseek.config import DMSConfig, Warping
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
-from modeseek.diffusion.sampling import Solver, backward, guided_score
+from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
-from modeseek.diffusion.training import LossWeight, Schedule, train
-from modeseek.errors import ConfigError
+from modeseek.diffusion.training import Schedule, train
 from modeseek.modes import dominant_mode
-from modeseek.outcomes import standardize, warp
-from modeseek.pseudo import Refinement, Rounding, polish, pseudo_dataset
+from modeseek.outcome_transforms import standardize, warp
+from modeseek.pseudo import Rounding, polish, pseudo_dataset
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
-Data = Literal["pseudo", "observed", "nothing"]
-Warping = Literal["evidence", "always", "never"]
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
-
-
-@dataclass(frozen=True, kw_only=True)
-class DMSConfig:
-    """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` takes half to four fifths as long,
-    `DMSConfig.paper(d)` is the paper's.
-
-    Args:
-        m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
-        K: steps of short-run L-BFGS.
-        S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
-        train_on: "pseudo"; or, for ablations, "observed" to train on the observations alone, or "nothing" to do without
-            a model, so that the best of the pseudo-dataset takes the place of the mode.
-        rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
-        rho_far: its weight in every 2d-th iteration, which is for what lies far from all that is known; None: as ever.
-        refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
-        polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
-        w: strength of classifier-free guidance; 0: samples follow the condition as it was learned.
-        p_drop: probability of dropping the condition in training, which guidance needs.
-        epochs, batch_size, lr, lr_min, hold_epochs, weight_decay: AdamW; the learning rate is held, then falls on a
-            cosine to lr_min.
-        hidden: width H of the score network.
-        loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
-        beta_min, beta_max, t0: the VP SDE and where it stops early.
-        solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
-        warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
-            better ("evidence"), with it in any case ("always"); or standardize only ("never").
-        quantile: of the pairwise distances, for the bandwidth of the mean shift.
-        name: what results call this configuration.
-    """
-
-    name: str = "dms"
-    m: int | None = None
-    K: int = 5
-    S: int | None = None
-    train_on: Data = "pseudo"
-    rho: float = 1.0
-    rho_far: float | None = 3.0
-    refine: Refinement = "joint"
-    polish: bool = True
-    w: float = 0.0
-    p_drop: float = 0.0
-    epochs: int = 30
-    batch_size: int = 256
-    lr: float = 1e-3
-    lr_min: float = 1e-4
-    hold_epochs: int = 20
-    weight_decay: float = 1e-4
-    hidden: int = 256
-    loss_weight: LossWeight = "h"
-    beta_min: float = 0.1
-    beta_max: float = 20.0
-    t0: float = 1e-3
-    solver: Solver = "ode"
-    steps: int = 25
-    warp: Warping = "evidence"
-    quantile: float = 0.3
-
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense, by name."""
-        _require(isinstance(self.name, str), "name", "a string", self.name)
-        _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
-        for name, choices in (
-            ("train_on", Data),
-            ("refine", Refinement),
-            ("loss_weight", LossWeight),
-            ("solver", Solver),
-            ("warp", Warping),
-        ):
-            _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
-        for name in ("m", "S"):
-            value = getattr(self, name)
-            _require(value is None or _is_whole(value, 1), name, "None or a whole number of at least 1", value)
-        for name, least in (
-            ("K", 0),
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("hidden", 1),
-            ("steps", 1),
-            ("hold_epochs", 0),
-        ):
-            value = getattr(self, name)
-            _require(_is_whole(value, least), name, f"a whole number of at least {least}", value)
-        far = self.rho_far
-        _require(far is None or (_is_real(far) and 0 <= far < math.inf), "rho_far", "None or in [0, inf)", far)
-        for name, low, high, closed in _RANGES:
-            value = getattr(self, name)
-            inside = _is_real(value) and (low < value < high or (closed and value == low))
-            _require(inside, name, f"in {'[' if closed else '('}{low}, {high})", value)
-        _require(self.w == 0 or self.p_drop > 0, "p_drop", f"over 0 for guidance with w = {self.w}", self.p_drop)
-        _require(self.lr_min <= self.lr, "lr_min", f"at most lr = {self.lr}", self.lr_min)
-        _require(self.beta_min < self.beta_max, "beta_max", f"over beta_min = {self.beta_min}", self.beta_max)
-
-    @classmethod
-    def fast(cls) -> Self:
-        """Our settings with a model that is smaller and trained for less long."""
-        return cls(name="dms-fast", m=500, S=200, epochs=20, hold_epochs=5, steps=15)
-
-    @classmethod
-    def paper(cls, d: int) -> Self:
-        """The paper's settings for d parameters (its Table 2 and App. B.4)."""
-        m, K, S = _sizes_by_dimension(d)
-        return cls(
-            name="dms-paper",
-            m=m,
-            K=K,
-            S=S,
-            refine="point",
-            polish=False,
-            w=2.0,
-            p_drop=0.15,
-            rho_far=None,
-            warp="never",
-            epochs=100,
-            steps=50,
-        )
-
-    def sizes(self, d: int) -> tuple[int, int, int]:
-        """m, K and S for d parameters."""
-        m, _, S = _sizes_by_dimension(d)
-        return m if self.m is None else self.m, self.K, S if self.S is None else self.S
-
-    def rho_after(self, n: int, d: int) -> float:
-        """ρ of the iteration that follows n observations."""
-        return self.rho if self.rho_far is None or n % (2 * d) != 2 * d - 1 else self.rho_far
-
-
-_RANGES = (  # name, low, high, whether low itself is allowed
-    ("rho", 0, math.inf, True),
-    ("w", 0, math.inf, True),
-    ("p_drop", 0, 1, True),
-    ("lr", 0, math.inf, False),
-    ("lr_min", 0, math.inf, False),
-    ("weight_decay", 0, math.inf, True),
-    ("beta_min", 0, math.inf, True),
-    ("beta_max", 0, math.inf, False),
-    ("t0", 0, 1, False),
-    ("quantile", 0, 1, False),
-)
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _require(condition: bool, name: str, what: str, value: object) -> None:
-    if not condition:
-        raise ConfigError(f"DMSConfig: {name} must be {what}, not {value!r}")
-
-
-def _sizes_by_dimension(d: int) -> tuple[int, int, int]:
-    for largest, sizes in ((4, (500, 5, 200)), (7, (800, 5, 300)), (10, (800, 25, 300)), (20, (1200, 25, 400))):
-        if d <= largest:
-            return sizes
-    return 1500, 25, 400
 
 
 class State(NamedTuple):

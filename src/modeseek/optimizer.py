@@ -16,14 +16,15 @@ import torch
 from filelock import FileLock
 
 from modeseek import checkpoint, dms
-from modeseek.dms import DMSConfig, Suggestion
+from modeseek.checks import device_of, whole_number
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
+from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted, TrialFailedWarning
-from modeseek.parameters import Array
-from modeseek.proposing import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
-from modeseek.pseudo import sobol
-from modeseek.settings import device_of, whole_number
-from modeseek.space import Params, Space
+from modeseek.proposer import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
+from modeseek.space import Space
 from modeseek.trials import Direction, Origin, Trial, Trials, TrialState, as_number
+from modeseek.typing import Array, Params
 
 
 class Optimizer:

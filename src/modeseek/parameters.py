@@ -11,11 +11,10 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from modeseek.errors import SpaceError
+from modeseek.typing import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Choice: TypeAlias = bool | int | float | str | None
 
 # (k + 1/2) / n must come back as k after rounding; beyond 2^50 bins float64 has no room for the half.

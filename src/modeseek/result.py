@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from modeseek.dms import DMSConfig
+from modeseek.config import DMSConfig
 from modeseek.errors import ModeseekError
 from modeseek.space import Space
 from modeseek.trials import Direction, Trial, TrialState

@@ -14,14 +14,15 @@ from typing import Any, Literal, TypeAlias
 from tqdm import tqdm
 
 from modeseek import checkpoint as checkpoints
-from modeseek.dms import DMSConfig
+from modeseek.checks import whole_number
+from modeseek.config import DMSConfig
 from modeseek.errors import AllTrialsFailed, CheckpointError, ConfigError, SpaceExhausted, TrialFailedWarning
+from modeseek.execution.workers import Outcome, evaluate, workers
 from modeseek.optimizer import Optimizer
 from modeseek.result import Result, Stopped
-from modeseek.settings import whole_number
-from modeseek.space import Params, Space
+from modeseek.space import Space
 from modeseek.trials import Direction, Trial, TrialState
-from modeseek.workers import Outcome, evaluate, workers
+from modeseek.typing import Params
 
 Objective: TypeAlias = Callable[[Params], Any]
 Callback: TypeAlias = Callable[[Optimizer, Trial], Any]

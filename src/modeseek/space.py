@@ -13,18 +13,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modeseek.errors import ParameterError, SpaceError
-from modeseek.parameters import Array, Categorical, Float, Int, Parameter
+from modeseek.parameters import Categorical, Float, Int, Parameter
+from modeseek.typing import Array, Params
 
-__all__ = ["Categorical", "Float", "Int", "Params", "Space"]
-
-# A dict by name for a named space, a float64 array for a box. `Any`, so that users need no cast.
-Params: TypeAlias = Any
+__all__ = ["Categorical", "Float", "Int", "Space"]
 
 KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
     "float": Float,

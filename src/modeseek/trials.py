@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from modeseek.errors import TrialError
-from modeseek.parameters import Array
-from modeseek.space import Params, Space
+from modeseek.space import Space
+from modeseek.typing import Array, Params
 
 Direction = Literal["minimize", "maximize"]
 Origin = Literal["initial", "model", "told"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from modeseek import DMSConfig, Optimizer, Space, surrogate
 from modeseek.dms import State, fit_surrogate, suggest
 from modeseek.lbfgs import lbfgs
-from modeseek.outcomes import standardize
+from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import Hyperparameters, posterior_of
 
 CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)

@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from modeseek import (
-    AllTrialsFailed,
-    DMSConfig,
-    Optimizer,
-    Space,
-    TrialFailedWarning,
-    TrialState,
-    minimize,
-)
+from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
 from modeseek.dms import fit_surrogate
 
 CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)

@@ -25,9 +25,9 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from modeseek import CollapseWarning, ConfigError, DMSConfig, ModeseekError
+from modeseek.design import sobol
 from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.botorch_models import PosteriorSurrogate, closed_form
-from modeseek.pseudo import sobol
 
 CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
 NEAR = replace(CHEAP, rho_far=None)  # whatever the number of observations

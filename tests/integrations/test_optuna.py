@@ -18,11 +18,11 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from modeseek import DMSConfig, Float, Int, Optimizer, Space, dms
+from modeseek.design import sobol
 from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
-from modeseek.proposing import generator
-from modeseek.pseudo import sobol
+from modeseek.proposer import generator
 
 CHEAP = DMSConfig(m=16, S=16, epochs=2, steps=3, hidden=8)
 FAIR = DMSConfig(m=128, S=64, epochs=30, steps=10, hidden=32)

@@ -20,13 +20,15 @@ import numpy as np
 import torch
 
 from modeseek import dms
-from modeseek.dms import DMSConfig, Suggestion
+from modeseek.checks import device_of, whole_number
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
+from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
-from modeseek.parameters import Array, Categorical, Float, Int, Parameter
-from modeseek.proposing import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
-from modeseek.pseudo import sobol
-from modeseek.settings import device_of, whole_number
+from modeseek.parameters import Categorical, Float, Int, Parameter
+from modeseek.proposer import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.space import Space
+from modeseek.typing import Array
 
 try:
     from ax.core import parameter as axp

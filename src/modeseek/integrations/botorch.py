@@ -13,11 +13,12 @@ from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
-from modeseek.dms import DMSConfig, Found, seek
+from modeseek.checks import whole_number
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
+from modeseek.dms import Found, seek
 from modeseek.errors import CollapseWarning, ConfigError, ModeseekError
 from modeseek.integrations.botorch_models import PosteriorSurrogate, as_it_was, batch_shape, closed_form
-from modeseek.pseudo import sobol
-from modeseek.settings import whole_number
 from modeseek.surrogate import GP
 
 SAME_POINT = 1e-6  # float32 bounds do not tell points of the cube apart that are closer than this

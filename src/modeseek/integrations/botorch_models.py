@@ -26,8 +26,8 @@ from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihoo
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
+from modeseek.design import sobol
 from modeseek.errors import ConfigError, ModeseekError
-from modeseek.pseudo import sobol
 from modeseek.surrogate import GP, MIN_VARIANCE, Hyperparameters, posterior_of
 
 SAMPLE = 256  # points that tell the scale of a model without training targets

@@ -20,14 +20,15 @@ import numpy as np
 import torch
 
 from modeseek import dms
+from modeseek.checks import device_of, whole_number
+from modeseek.config import DMSConfig
 from modeseek.constraints import ConstrainedGP
-from modeseek.dms import DMSConfig, Suggestion
+from modeseek.design import sobol
+from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, SpaceExhausted
-from modeseek.parameters import Array
-from modeseek.proposing import best_labelled, choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
-from modeseek.pseudo import sobol
-from modeseek.settings import device_of, whole_number
+from modeseek.proposer import best_labelled, choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.space import Space
+from modeseek.typing import Array
 
 try:
     from optuna.distributions import BaseDistribution

@@ -13,8 +13,9 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.errors import ParameterError, SpaceError
-from modeseek.parameters import Array, Categorical, Float, Int, Parameter
+from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
+from modeseek.typing import Array
 
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 

@@ -1,0 +1,1 @@
+"""Experiments: tasks, methods, campaigns, measurements and reports. The core knows nothing of this room."""

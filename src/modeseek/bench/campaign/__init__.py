@@ -1,0 +1,1 @@
+"""Campaigns: replications of methods on tasks, and their records."""

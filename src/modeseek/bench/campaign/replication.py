@@ -1,0 +1,231 @@
+"""One replication of a method on a task: what it is called, its randomness, and what is stored of it.
+
+Every method sees the same initial design and the same noise at the same replication of a task: both are drawn from the
+task's name, the replication and the number of the evaluation, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import subprocess
+import time
+import traceback
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+import modeseek
+from modeseek.bench.campaign.records import Record, work_key
+from modeseek.bench.methods import History, make_method, method_names
+from modeseek.bench.tasks import Problem, find_task
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
+from modeseek.errors import ConfigError
+from modeseek.typing import Array
+
+DESIGN, NOISE, METHOD = range(3)  # streams of randomness
+PRESETS: dict[str, Callable[[Problem], DMSConfig]] = {
+    "dms": lambda problem: DMSConfig(),
+    "dms-fast": lambda problem: DMSConfig.fast(),
+    "dms-paper": Problem.config,
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """One replication to run."""
+
+    task: str
+    method: str
+    replication: int
+    device: str = "cpu"
+
+    @property
+    def config(self) -> DMSConfig | None:
+        """The DMS configuration that it runs with, None for other methods."""
+        base, changes = parse_method(self.method)
+        if base not in PRESETS:
+            return None
+        config = PRESETS[base](find_task(self.task))
+        return dataclasses.replace(config, name=self.method, **changes) if changes else config
+
+    @property
+    def key(self) -> str:
+        """As of the record that it becomes."""
+        config = None if self.config is None else dataclasses.asdict(self.config)
+        return work_key(self.task, self.method, self.replication, config)
+
+    @classmethod
+    def of_key(cls, key: str, device: str) -> Work:
+        """The replication that has this key."""
+        task, method, replication, _ = json.loads(key)
+        return cls(task, method, replication, device)
+
+
+def parse_method(method: str) -> tuple[str, dict[str, Any]]:
+    """A method's base name and the settings that it changes: "dms-paper[rho=2;K=0]" is ("dms-paper", rho=2, K=0)."""
+    base, bracket, inner = method.partition("[")
+    if base not in method_names():
+        make_method(base)  # says which there are
+    items = inner.removesuffix("]").split(";")
+    if bracket and not (inner.endswith("]") and all("=" in item and "," not in item for item in items)):
+        raise ConfigError(f"method {method!r}: settings are written as in dms-paper[rho=2;K=0]")
+    changes = dict(item.split("=", 1) for item in items) if bracket else {}
+    if changes and base not in PRESETS:
+        raise ConfigError(f"method {method!r}: settings can be changed only of {', '.join(PRESETS)}")
+    known = [field.name for field in dataclasses.fields(DMSConfig) if field.name != "name"]
+    for name in changes.keys() - known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(known)}"
+        raise ConfigError(f"method {method!r}: DMSConfig has no setting {name!r} to be changed{hint}")
+    return base, {name: _literal(text) for name, text in changes.items()}
+
+
+def _literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def stream(task: str, replication: int, kind: int, number: int = 0) -> np.random.SeedSequence:
+    """The randomness of one draw in a campaign."""
+    return np.random.SeedSequence(zlib.crc32(task.encode()), spawn_key=(replication, kind, number))
+
+
+def seed_of(sequence: np.random.SeedSequence) -> int:
+    """A seed below 2^63, as torch takes it."""
+    return int(sequence.generate_state(1, np.uint64)[0]) >> 1
+
+
+def initial_design(problem: Problem, replication: int) -> Array:
+    """The Sobol points that a replication starts from, on the unit cube, as evaluated (n x d)."""
+    generator = torch.Generator().manual_seed(seed_of(stream(problem.name, replication, DESIGN)))
+    return problem.space.snap(sobol(problem.n_initial, problem.space.d, generator).numpy())
+
+
+def observe(problem: Problem, u: Array, replication: int, number: int) -> tuple[float, float]:
+    """The outcome of evaluation `number` at u (d) as the method sees it, and without noise."""
+    params = problem.space.decode(u)
+    value = problem.value(params)
+    if problem.noise == 0 and problem.observe is None:
+        return value, value  # a training run is not repeated to be told the same
+    noise = np.random.default_rng(stream(problem.name, replication, NOISE, number))
+    return problem.evaluate(params, noise), value
+
+
+def observe_all(problem: Problem, U: Array, replications: Sequence[int], number: int) -> tuple[Array, Array]:
+    """Evaluation `number` of several replications at U (b x d): `observe` of each, as two arrays of b."""
+    if problem.values is None:
+        rows = zip(U, replications, strict=True)
+        outcomes = np.array([observe(problem, u, replication, number) for u, replication in rows])
+        return outcomes[:, 0], outcomes[:, 1]
+    values = problem.values(torch.from_numpy(U)).numpy()
+    noise = [np.random.default_rng(stream(problem.name, r, NOISE, number)).standard_normal() for r in replications]
+    return values + problem.noise * np.array(noise), values
+
+
+@contextmanager
+def fixed_threads(count: int) -> Iterator[None]:
+    """Let PyTorch and NumPy compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(count):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@fixed_threads(1)  # the sums of two threads are not those of one, and cores that are busy make them wait for each other
+def run_replication(work: Work) -> Record:
+    """Run one replication to its end; whatever it raises becomes a failed record."""
+    observed: list[float] = []
+    values: list[float] = []
+    iterations: list[float] = []
+    stages: dict[str, float] = {}
+    fit_evaluations = 0
+    error = None
+    try:
+        problem = find_task(work.task)
+        method = make_method(parse_method(work.method)[0], work.config, work.device)
+        X = initial_design(problem, work.replication)
+        for number in range(problem.n_initial + problem.budget):
+            if number >= problem.n_initial:
+                began = time.perf_counter()
+                seed = seed_of(stream(work.task, work.replication, METHOD, number))
+                u = method(History(problem.space, X, np.array(observed)), seed)
+                iterations.append(time.perf_counter() - began)
+                for stage, seconds in method.seconds.items():
+                    stages[stage] = stages.get(stage, 0.0) + seconds
+                fit_evaluations += getattr(method, "fit_evaluations", 0)
+                X = np.vstack([X, problem.space.snap(u[None])])
+            outcome = observe(problem, X[number], work.replication, number)
+            observed.append(outcome[0])
+            values.append(outcome[1])
+    except Exception:
+        error = traceback.format_exc()
+    return record_of(work, 1, observed, values, iterations, stages, fit_evaluations, error)
+
+
+def record_of(
+    work: Work,
+    batch: int,
+    observed: list[float],
+    values: list[float],
+    iterations: list[float],
+    stages: dict[str, float],
+    fit_evaluations: int,
+    error: str | None = None,
+) -> Record:
+    """What is stored of a replication; one with an outcome that is no number failed there."""
+    finite = np.isfinite(observed) & np.isfinite(values)
+    if not finite.all():
+        last = int(np.argmin(finite))
+        error = error or f"evaluation {last} gave {observed[last]}"
+        observed, values = observed[:last], values[:last]
+    return Record(
+        task=work.task,
+        method=work.method,
+        replication=work.replication,
+        status="complete" if error is None else "failed",
+        version=code_version(),
+        config=None if work.config is None else dataclasses.asdict(work.config),
+        seed=zlib.crc32(work.task.encode()),
+        device=work.device,
+        batch=batch,
+        n_initial=find_task(work.task).n_initial,
+        observed=observed,
+        values=values,
+        iterations=iterations,
+        stages=stages,
+        fit_evaluations=fit_evaluations,
+        error=error,
+    )
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """The package's version, with the revision where its files are tracked by git, and whether they differ from it."""
+    here = str(Path(modeseek.__file__).parent)
+
+    def git(*arguments: str) -> str:
+        run = subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True, check=True, timeout=10)
+        return run.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")  # else it may be installed within someone's repository
+        changed = ".changed" if git("status", "--porcelain", "--", ".") else ""
+        return f"{modeseek.__version__}+g{git('rev-parse', '--short=10', 'HEAD')}{changed}"
+    except (OSError, subprocess.SubprocessError):
+        return modeseek.__version__

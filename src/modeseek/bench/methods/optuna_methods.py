@@ -1,0 +1,153 @@
+"""Optuna's samplers as its users run them: one study a replication, default settings, direction "maximize"."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from modeseek.bench.methods.method import History, timed
+from modeseek.errors import ModeseekError
+from modeseek.space import Space
+from modeseek.typing import Array
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.samplers import BaseSampler
+    from optuna.study import Study
+    from optuna.trial import Trial
+
+SAME_POINT = 1e-9  # on the unit cube: what rounding adds on the way through the parameters and back
+
+
+class OptunaMethod(ABC):
+    """A sampler and its study. The first call's seed is the sampler's, whose generator then runs on.
+
+    New rows of the history are told to the study: the row that was asked for finishes its trial, others (an initial
+    design, points of someone else) are added. A history that does not continue the one before starts a new study.
+    """
+
+    def __init__(self) -> None:
+        _optuna()
+        self.seconds: dict[str, float] = {}
+        self._study: Study | None = None
+        self._asked: tuple[Trial, Array] | None = None
+        self._told: History | None = None
+
+    @abstractmethod
+    def sampler(self, seed: int) -> BaseSampler:
+        """A sampler of Optuna's."""
+
+    def __call__(self, history: History, seed: int) -> Array:
+        """The next point, d."""
+        optuna = _optuna()
+        from modeseek.integrations.optuna_trials import distribution
+
+        self.seconds = {}
+        with timed(self.seconds, "acquire"), _quiet():
+            if self._study is None or not self._continues(history):
+                self._study = optuna.create_study(direction="maximize", sampler=self.sampler(seed % 2**32))
+                self._asked = self._told = None
+            distributions = {name: distribution(history.space[name]) for name in history.space.names}
+            self._tell(self._study, history, distributions)
+            trial = self._study.ask(fixed_distributions=distributions)
+            point = history.space.encode(_from_named(history.space, trial.params))
+        self._asked = trial, point
+        return point
+
+    def _continues(self, history: History) -> bool:
+        before = self._told
+        if before is None:
+            return True
+        n = len(before.Y)
+        return (
+            len(history.Y) >= n
+            and history.space == before.space
+            and np.array_equal(history.X[:n], before.X)
+            and np.array_equal(history.Y[:n], before.Y)
+        )
+
+    def _tell(self, study: Study, history: History, distributions: dict[str, BaseDistribution]) -> None:
+        from optuna.trial import TrialState, create_trial
+
+        known = 0 if self._told is None else len(self._told.Y)
+        for x, y in zip(history.X[known:], history.Y[known:].tolist(), strict=True):
+            if self._asked is not None and np.abs(self._asked[1] - x).max() <= SAME_POINT:
+                study.tell(self._asked[0], y)
+                self._asked = None
+                continue
+            params = _to_named(history.space, history.space.decode(x))
+            study.add_trial(create_trial(params=params, distributions=distributions, value=y))
+        if self._asked is not None:  # nobody evaluated it
+            study.tell(self._asked[0], state=TrialState.FAIL)
+        self._told = History(history.space, history.X.copy(), history.Y.copy())
+
+
+class TPE(OptunaMethod):
+    """Tree-structured Parzen estimators (Bergstra et al. 2011; Watanabe 2023)."""
+
+    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
+        from optuna.samplers import TPESampler
+
+        return TPESampler(seed=seed)
+
+
+class GPSampler(OptunaMethod):
+    """Optuna's own Gaussian process (Matérn 5/2) with LogEI."""
+
+    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
+        from optuna.samplers import GPSampler
+
+        return GPSampler(seed=seed, warn_independent_sampling=False)
+
+
+class CMAES(OptunaMethod):
+    """CMA-ES (Hansen 2016) from the centre of the box. Categorical parameters are drawn at random, as Optuna does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _require("cmaes")  # Optuna would ask for it by its own name
+
+    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
+        from optuna.samplers import CmaEsSampler
+
+        return CmaEsSampler(seed=seed, warn_independent_sampling=False)
+
+
+def _to_named(space: Space, params: Any) -> dict[str, Any]:
+    return dict(zip(space.names, params.tolist(), strict=True)) if space.is_box else params
+
+
+def _from_named(space: Space, params: dict[str, Any]) -> Any:
+    return np.array([params[name] for name in space.names]) if space.is_box else params
+
+
+def _optuna() -> Any:
+    return _require("optuna")
+
+
+def _require(package: str) -> Any:
+    """The package, or the command that installs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ModeseekError(f'this baseline needs {package}: pip install "modeseek[bench]"') from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Optuna's log from warnings on, and its warnings about defaults unheard; as before afterwards."""
+    logging = _optuna().logging
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(max(verbosity, logging.WARNING))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)

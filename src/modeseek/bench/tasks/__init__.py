@@ -1,0 +1,48 @@
+"""The paper's 12 synthetic and 4 real tasks by name, `find_task("levy-10")`, and a set for validation.
+
+All are to be maximized, each with its facts.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+from modeseek.bench.tasks import protein, real, synthetic, validation
+from modeseek.bench.tasks.problem import Problem
+from modeseek.errors import ConfigError
+
+__all__ = ["Problem", "find_task", "task_names", "validation_names"]
+
+_PAPER = {problem.name: problem for problem in (*synthetic.PROBLEMS, *real.PROBLEMS, protein.PROBLEM)}
+_VALIDATION = {problem.name: problem for problem in validation.PROBLEMS}
+_PROBLEMS = _PAPER | _VALIDATION
+
+
+def task_names() -> list[str]:
+    """The names of the paper's problems, in its order."""
+    return list(_PAPER)
+
+
+def validation_names() -> list[str]:
+    """The names of the problems that no setting was chosen on."""
+    return list(_VALIDATION)
+
+
+def find_task(name: str) -> Problem:
+    """The problem of this name, of either set; ConfigError with the nearest and the known names when there is none."""
+    given: Any = name  # checked, whatever the annotation says
+    if not isinstance(given, str) or given not in _PROBLEMS:
+        near = _nearest(str(given))
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ConfigError(
+            f"there is no problem {given!r}; {hint}known are {', '.join(_PAPER)}, and those for validation, "
+            "which docs/problems.md lists"
+        )
+    return _PROBLEMS[given]
+
+
+def _nearest(name: str) -> list[str]:
+    wanted = name.lower().replace("_", "-").replace(" ", "-")
+    within = [known for known in _PROBLEMS if wanted and wanted in known]
+    return within[:3] or get_close_matches(wanted, _PROBLEMS, n=3)

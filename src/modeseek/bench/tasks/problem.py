@@ -1,0 +1,86 @@
+"""A benchmark problem: a space, a function on it to be maximized, and the facts that an experiment needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+import numpy as np
+from torch import Tensor
+
+from modeseek.config import DMSConfig
+from modeseek.errors import ModeseekError
+from modeseek.space import Space
+from modeseek.typing import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One task, of the paper's Section 5 or for validation: larger values are better.
+
+    Args:
+        name, title: for commands and files, and for figures.
+        space: where to search.
+        f: the function without noise, of parameters that lie in the space.
+        values: the same for points of the unit cube, on any device: ... x d -> ...; None where points are not batched.
+        observe: one noisy observation, where the noise is not Gaussian.
+        noise: standard deviation of the Gaussian noise.
+        optimum: the value that regret is measured against; no value is above it.
+        true_optimum: the best value there is, or None where it is not known.
+        optimizers: where it is attained, in the units of a box; empty where it is not known.
+        n_initial, budget, replications: n, B and the number of macro-replications. B counts the evaluations after
+            the initial design.
+        K: the paper's steps of short-run L-BFGS, where they are not the ones for the dimension.
+        requires: modules of the extra `bench` that an evaluation needs.
+    """
+
+    name: str
+    title: str
+    space: Space
+    f: Callable[[Params], float]
+    values: Callable[[Tensor], Tensor] | None = None
+    observe: Callable[[Params, np.random.Generator], float] | None = None
+    noise: float = 0.0
+    optimum: float
+    true_optimum: float | None = None
+    optimizers: tuple[tuple[float, ...], ...] = ()
+    n_initial: int
+    budget: int
+    replications: int = 30
+    K: int | None = None
+    requires: tuple[str, ...] = ()
+
+    @property
+    def d(self) -> int:
+        """Number of parameters."""
+        return self.space.d
+
+    def value(self, params: Params) -> float:
+        """The function without noise; ParameterError when the parameters are not in the space."""
+        params = self.space.validate(params)
+        self.check_installed()
+        return float(self.f(params))
+
+    def evaluate(self, params: Params, generator: np.random.Generator) -> float:
+        """What an optimizer gets to see: the value under noise."""
+        if self.observe is None:
+            return self.value(params) + self.noise * float(generator.standard_normal())
+        params = self.space.validate(params)
+        self.check_installed()
+        return float(self.observe(params, generator))
+
+    def regret(self, params: Params) -> float:
+        """How far the value without noise is below the optimum; rounding makes it no less than zero."""
+        return max(self.optimum - self.value(params), 0.0)
+
+    def config(self) -> DMSConfig:
+        """The paper's settings for this task (its Table 2), or for its dimension."""
+        config = DMSConfig.paper(self.d)
+        return config if self.K is None else replace(config, K=self.K)
+
+    def check_installed(self) -> None:
+        """ModeseekError, with what to install, when an evaluation needs a package that is not there."""
+        missing = [module for module in self.requires if find_spec(module) is None]
+        if missing:
+            raise ModeseekError(f'problem {self.name!r} needs {" and ".join(missing)}: pip install "modeseek[bench]"')

@@ -1,0 +1,1 @@
+"""Where evaluations run: pools of workers, budgets, progress, interrupts."""

@@ -1,6 +1,0 @@
-"""`modeseek optimize`: a function by its name, a space from a file, and an Optuna study that keeps the trials."""
-
-from modeseek.study.run import Settings, optimize
-from modeseek.study.show import show, summary
-
-__all__ = ["Settings", "optimize", "show", "summary"]

@@ -1,0 +1,13 @@
+"""Types that many rooms share."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+# A dict by name for a named space, a float64 array for a box. `Any`, so that users need no cast.
+Params: TypeAlias = Any

@@ -1,0 +1,126 @@
+"""The store of records: append-only, whole lines, safe against a kill."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from modeseek.bench.campaign.records import Record, Store, TornRecord
+
+
+def record(replication: int = 0, **changes: object) -> Record:
+    base = Record(
+        task="levy-10",
+        method="dms",
+        replication=replication,
+        status="complete",
+        version="0.1.0",
+        config={"m": 5, "rho": 0.1 + 0.2},
+        seed=3,
+        device="cpu",
+        batch=1,
+        n_initial=2,
+        observed=[1.0, 1 / 3],
+        values=[1.0, 0.3],
+        iterations=[0.5],
+        stages={"fit": 0.5},
+    )
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_what_is_appended_comes_back(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new")
+    for replication in range(3):
+        store.append(record(replication))
+    store.append(record(0, task="ackley-8"))
+    back = list(store)
+    assert [(r.task, r.replication) for r in back] == [("ackley-8", 0), ("levy-10", 0), ("levy-10", 1), ("levy-10", 2)]
+    assert back[1].config == record().config, "a configuration is kept to the last bit: it is part of the key"
+    assert back[1].observed == pytest.approx(record().observed, rel=1e-6)
+    assert back[1].key == record(0).key
+
+
+def test_the_last_of_equal_keys_counts_and_another_configuration_is_other_work(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append(record(0, status="failed", error="Traceback"))
+    store.append(record(0))
+    store.append(record(0, config={"m": 6}))
+    assert [r.status for r in store] == ["complete", "complete"]
+
+
+@pytest.mark.parametrize("litter", [b'{"task": "levy-10", "meth', b"\x00\xff", b"[]", b'{"task": 1}', b"nonsense\n"])
+def test_a_line_cut_short_is_passed_over_and_the_next_record_is_whole(tmp_path: Path, litter: bytes) -> None:
+    store = Store(tmp_path)
+    store.append(record(0))
+    with open(tmp_path / "levy-10" / "dms.jsonl", "ab") as file:
+        file.write(litter)
+    with pytest.warns(TornRecord, match=r"dms.jsonl, line 2"):
+        assert [r.replication for r in store] == [0]
+    store.append(record(1))
+    with pytest.warns(TornRecord):
+        assert [r.replication for r in store] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"values": None},
+        {"values": []},
+        {"values": [1.0, "a"]},
+        {"values": [1.0, float("nan")]},
+        {"values": [1.0, 10**400]},
+        {"observed": 1.0},
+        {"iterations": [None]},
+        {"stages": []},
+        {"n_initial": None},
+        {"batch": "1"},
+        {"status": "done"},
+        {"task": None},
+        {"config": 3},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_a_record_with_a_field_of_another_type_is_passed_over(tmp_path: Path, field: dict[str, object]) -> None:
+    store = Store(tmp_path)
+    store.append(record(0))
+    with open(tmp_path / "levy-10" / "dms.jsonl", "a") as file:
+        file.write(json.dumps(dataclasses.asdict(record(1)) | field) + "\n")
+    with pytest.warns(TornRecord, match=r"dms.jsonl, line 2"):
+        assert [r.replication for r in store] == [0]
+
+
+def _append_for_ever(folder: str, first: int) -> None:
+    store = Store(folder)
+    while True:
+        store.append(record(first, observed=[0.123456] * 3000))
+        first += 2
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.bench.campaign.records.TornRecord")
+def test_two_writers_and_a_kill_lose_nothing_that_was_appended(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=_append_for_ever, args=(str(tmp_path), first)) for first in (0, 1)]
+    for writer in writers:
+        writer.start()
+    deadline = time.monotonic() + 60
+    while len(list(Store(tmp_path))) < 20 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    before = {r.key for r in Store(tmp_path)}
+    for writer in writers:
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+    store = Store(tmp_path)
+    after = list(store)
+    assert before <= {r.key for r in after}
+    assert len(after) >= 20
+    assert all(len(r.observed) == 3000 for r in after)
+    store.append(record(10**6))
+    assert {r.key for r in store} == {r.key for r in after} | {record(10**6).key}

@@ -1,0 +1,41 @@
+"""Records as a campaign would have written them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from modeseek.bench.campaign.records import Record
+from modeseek.bench.tasks import find_task
+
+
+@pytest.fixture
+def make_record() -> Callable[[str, str, int, float], Record]:
+    return _make
+
+
+def _make(task: str, method: str, replication: int, level: float) -> Record:
+    """A replication whose regret falls from 10 to about `level`."""
+    problem = find_task(task)
+    rng = np.random.default_rng([replication, len(method)])
+    count = problem.n_initial + problem.budget
+    regret = np.geomspace(10, level * (0.8 + 0.4 * rng.random()), count)
+    values = problem.optimum - regret[rng.permutation(count)] if method == "sobol" else problem.optimum - regret
+    return Record(
+        task=task,
+        method=method,
+        replication=replication,
+        status="complete",
+        version="0.1.0",
+        config=None,
+        seed=0,
+        device="cpu",
+        batch=2 if method == "dms" else 1,
+        n_initial=problem.n_initial,
+        observed=values.tolist(),
+        values=values.tolist(),
+        iterations=[0.4] * problem.budget,
+        stages={},
+    )

@@ -1,0 +1,58 @@
+"""Lemma 1, measured: the inequality, and that E1 falls with n, E2 with m and with a smaller t0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modeseek.bench.measure.theory import ROUNDING, draw, measure, table
+from modeseek.errors import ConfigError
+
+TASK = "styblinski-tang-2"
+
+
+def test_the_inequality_holds_but_for_a_small_gap() -> None:
+    for n, m in ((10, 100), (60, 100)):
+        r = measure(TASK, n=n, m=m, seeds=6, S=200)
+        assert (r.subopt <= r.e1 + r.e2 + 0.1).all()
+        assert (r.gap >= -ROUNDING).all(), "the best label is not under its mean"
+        assert (r.subopt > 0).all(), "no sample is as good as the best label promises, at so few observations"
+
+
+def test_a_surrogate_that_knows_the_function_leaves_the_model_alone_to_blame() -> None:
+    r = measure(TASK, n=160, m=200, seeds=4, S=200)
+    assert (r.e1 < 0.02).all(), "f̂ and f are compared on one scale"
+    assert r.subopt == pytest.approx(r.e2, abs=0.03)
+
+
+def test_e1_falls_with_n() -> None:
+    few, many = (measure(TASK, n=n, m=100, seeds=8, S=50).e1.mean() for n in (10, 100))
+    assert many < 0.5 * few
+
+
+def test_e2_falls_with_m() -> None:
+    few, many = (measure(TASK, n=40, m=m, seeds=6, S=300).e2.mean() for m in (20, 1000))
+    assert many < few
+
+
+def test_e2_grows_with_t0() -> None:
+    early, late = (measure(TASK, n=40, m=200, t0=t0, seeds=6, S=300).e2.mean() for t0 in (1e-3, 0.2))
+    assert late > early, "noise that is never removed"
+
+
+def test_a_real_task_has_no_known_function() -> None:
+    with pytest.raises(ConfigError, match="wine"):
+        measure("wine", n=10, m=10)
+
+
+def test_table_and_figure(tmp_path: Path) -> None:
+    results = {
+        "n": [measure(TASK, n=n, m=50, seeds=3, S=20) for n in (5, 10)],
+        "m": [measure(TASK, n=5, m=20, seeds=3)],
+    }
+    text = table(results)
+    assert "| n | 10 | 50 | 0.001 |" in text
+    assert text.splitlines()[-1].endswith(" | 3 of 3 |"), "with the gap it is the triangle inequality"
+    draw(results, tmp_path / "theory.png")
+    assert (tmp_path / "theory.png").stat().st_size > 1000

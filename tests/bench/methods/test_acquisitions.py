@@ -1,0 +1,143 @@
+"""The acquisition functions for many problems at once, against BoTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from botorch.acquisition import (
+    AcquisitionFunction,
+    LogExpectedImprovement,
+    ProbabilityOfImprovement,
+    UpperConfidenceBound,
+)
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+
+from modeseek.bench.methods import acquisitions as batched
+from modeseek.bench.methods.botorch_methods import botorch_model
+from modeseek.design import sobol
+from modeseek.outcome_transforms import standardize
+from modeseek.surrogate import GP, fit
+
+THEIRS: dict[str, Callable[[GP, SingleTaskGP], AcquisitionFunction]] = {
+    "ucb": lambda gp, model: UpperConfidenceBound(model, beta=1.0),
+    "logei": lambda gp, model: LogExpectedImprovement(model, best_f=gp.y.max()),
+    "pi": lambda gp, model: ProbabilityOfImprovement(model, best_f=gp.y.max()),
+}
+
+
+def data(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    X = torch.rand(1, n, d, dtype=torch.float64, generator=g)
+    return X, torch.sin(7 * X).sum(-1) + 0.05 * torch.randn(1, n, dtype=torch.float64, generator=g)
+
+
+def fitted(n: int, d: int, seed: int) -> GP:
+    X, Y = data(n, d, seed)
+    return fit(X, standardize(Y))
+
+
+@pytest.mark.parametrize("name", list(THEIRS))
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_values_and_gradients_are_botorchs(name: str, d: int) -> None:
+    gp = fitted(25, d, seed=d)
+    x = torch.rand(1, 60, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_(True)
+    theirs = THEIRS[name](gp, botorch_model(gp))(x[0, :, None])
+    (slope,) = torch.autograd.grad(theirs.sum(), x)
+    with torch.no_grad():
+        value, grad = batched.ACQUISITIONS[name](gp).label_and_grad(x.detach(), 1.0)
+    if name == "pi":  # ours is z, BoTorch's Φ(z)
+        density = torch.exp(-value.square() / 2) / (2 * torch.pi) ** 0.5
+        value, grad = torch.special.ndtr(value), grad * density[..., None]
+    torch.testing.assert_close(value[0], theirs.detach(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(grad, slope, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(batched.ACQUISITIONS[name](gp).label(x.detach(), 1.0)[0, 0], value_of(name, gp, x))
+
+
+def value_of(name: str, gp: GP, x: torch.Tensor) -> torch.Tensor:
+    return batched.ACQUISITIONS[name](gp).label_and_grad(x.detach(), 1.0)[0][0, 0]
+
+
+@pytest.mark.parametrize("z", [-1e9, -1e6, -1.0001e5, -0.9999e5, -1e3, -30.0, -1.0001, -0.9999, 0.0, 5.0])
+def test_log_ei_is_exact_far_from_improvement(z: float) -> None:
+    gp = fitted(15, 2, seed=0)
+    x = torch.rand(1, 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    mu, sigma = gp.posterior(x)
+    best = mu - z * sigma
+    x.requires_grad_(True)
+    theirs = LogExpectedImprovement(botorch_model(gp), best_f=best[0, 0])(x)
+    (slope,) = torch.autograd.grad(theirs.sum(), x)
+    with torch.no_grad():
+        value, grad = batched.LogEI(gp, best).label_and_grad(x.detach())
+    torch.testing.assert_close(value[0], theirs.detach(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(grad, slope, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(batched.LogEI(gp, best).label(x.detach()), value)
+
+
+def test_points_without_a_value_are_passed_over() -> None:
+    gp = fitted(20, 2, seed=0)
+
+    class HalfNaN(batched.PI):
+        def label(self, x: torch.Tensor, rho: float = 0.0) -> torch.Tensor:
+            return torch.where(x[..., 0] < 0.5, super().label(x), torch.nan)
+
+        def label_and_grad(self, x: torch.Tensor, rho: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.label(x), super().label_and_grad(x)[1]
+
+    x = batched.maximize(HalfNaN(gp, gp.y.amax(-1, keepdim=True)), torch.Generator().manual_seed(0))
+    assert x.shape == (1, 2)
+    assert x[0, 0] < 0.5
+
+
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_hardly_any_data_and_equal_outcomes_have_an_answer(name: str) -> None:
+    X = torch.rand(2, 1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for inputs, outcomes in ((X, X[..., 0]), (X.expand(2, 9, 3), torch.ones(2, 9, dtype=torch.float64))):
+        x = batched.suggest(name, inputs, outcomes, torch.Generator().manual_seed(0)).x_next
+        assert ((x >= 0) & (x <= 1)).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_cpu_and_gpu_agree(name: str) -> None:
+    X, Y = (torch.cat(rows) for rows in zip(*(data(30, 4, seed) for seed in range(4)), strict=True))
+    here, there = (
+        batched.suggest(name, X.to(place), Y.to(place), torch.Generator().manual_seed(0)) for place in ("cpu", "cuda")
+    )
+    torch.testing.assert_close(there.state.lengthscale.cpu(), here.state.lengthscale, rtol=1e-2, atol=1e-2)
+    function = batched.ACQUISITIONS[name](fit(X, standardize(Y)))
+    gap = function.label(there.x_next[:, None], 1.0) - function.label(here.x_next[:, None], 1.0)
+    assert gap.abs().median() < 1e-3
+
+
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_the_maximum_is_as_high_as_botorchs(name: str) -> None:
+    """Each of several problems of a batch, maximized together, against `optimize_acqf` alone."""
+    seeds, d = range(5), 4
+    X, Y = (torch.cat(rows) for rows in zip(*(data(30, d, seed) for seed in seeds), strict=True))
+    chosen = batched.suggest(name, X, Y, torch.Generator().manual_seed(0))
+    assert chosen.x_next.shape == (5, d)
+    assert set(chosen.seconds) == {"fit", "acquire"}
+    bounds = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64)
+    behind = 0
+    for seed in seeds:
+        gp = fitted(30, d, seed)
+        function = THEIRS[name](gp, botorch_model(gp))
+        torch.manual_seed(seed)
+        _, theirs = optimize_acqf(function, bounds, q=1, num_restarts=10, raw_samples=512)
+        behind += bool(function(chosen.x_next[seed, None, None]) < theirs - 1e-3)
+    assert behind <= 1, "chance may favour either on one of five"
+
+
+def test_a_batch_is_as_each_alone_and_goes_on_from_its_state() -> None:
+    X, Y = (torch.cat(rows) for rows in zip(*(data(20, 2, seed) for seed in range(3)), strict=True))
+    first = batched.suggest("ucb", X, Y, torch.Generator().manual_seed(0))
+    alone = fitted(20, 2, seed=1)
+    torch.testing.assert_close(first.state.lengthscale[1:2], alone.hyperparameters.lengthscale, rtol=1e-3, atol=1e-3)
+    best = alone.label(sobol(4096, 2, torch.Generator().manual_seed(5), (1,)), 1.0).max()
+    assert alone.label(first.x_next[1:2, None], 1.0) > best - 1e-3
+    again = batched.suggest("ucb", X, Y, torch.Generator().manual_seed(1), first.state)
+    torch.testing.assert_close(again.state.noise, first.state.noise, rtol=0.1, atol=1e-4)

