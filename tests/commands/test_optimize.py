@@ -503,7 +503,7 @@ def test_a_missing_extra_is_named_with_its_command(missing: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, "optimize", "--show"], capture_output=True, text=True)
     assert done.returncode == 1
-    assert 'pip install "modeseek[cli]"' in done.stderr
+    assert 'pip install -c constraints.txt ".[cli]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -541,7 +541,7 @@ def test_the_study_opens_in_optunas_dashboard() -> None:
 def test_help_reads_well(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         (["--help"], ["optimize", "demo", "bench", "report"]),
-        (["optimize", "--help"], ["my_module:objective", "--trials N", "earlier runs included", "[lr]", "--show"]),
+        (["optimize", "--help"], ["my_module:objective", "--trials N", "including earlier runs", "[lr]", "--show"]),
     ):
         with pytest.raises(SystemExit) as end:
             main(arguments)

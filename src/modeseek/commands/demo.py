@@ -1,7 +1,8 @@
-"""The demonstration: Styblinski-Tang in two dimensions under noise, and a picture of what the method sees."""
+"""`modeseek demo`: Styblinski-Tang in two dimensions under noise, and a picture of what the method sees."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 from botorch.test_functions.synthetic import StyblinskiTang
 
+from modeseek.checks import missing_extra
+from modeseek.commands.arguments import Commands
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.optimizer import Optimizer
@@ -36,6 +39,19 @@ class Moment(NamedTuple):
     x_next: Array  # 2
 
 
+def add_command(commands: Commands) -> None:
+    """Add `demo` to the commands of `modeseek`."""
+    command = commands.add_parser("demo", help="optimize a function of two variables and draw it")
+    command.add_argument("--budget", type=int, default=50, help="evaluations, 10 of them Sobol points (default: 50)")
+    command.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    command.add_argument("--out", type=Path, default=Path("demo.png"), help="the picture's file (default: demo.png)")
+    command.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    demo(budget=options.budget, seed=options.seed, out=options.out)
+
+
 def f(x: Array) -> Array:
     """Styblinski-Tang without noise at x (... x 2)."""
     return np.asarray(F(torch.from_numpy(x)))
@@ -48,7 +64,7 @@ def demo(budget: int, seed: int, out: Path) -> Result:
     try:
         import matplotlib.pyplot  # noqa: F401
     except ImportError as error:
-        raise ModeseekError('the demo draws with matplotlib: pip install "modeseek[plots]"') from error
+        raise missing_extra("the demo draws with matplotlib", "plots") from error
     rng = np.random.default_rng(seed)
     moments: list[Moment] = []
 

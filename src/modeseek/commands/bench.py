@@ -1,0 +1,206 @@
+"""`modeseek bench`: campaigns of methods on tasks, and measurements of time and of the method's parts."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from modeseek.checks import nearest
+from modeseek.commands.arguments import Commands, at_least, names, positive, sizes
+from modeseek.errors import ConfigError, ModeseekError
+
+
+def add_command(commands: Commands) -> None:
+    """Add `bench`, with commands of its own, to the commands of `modeseek`."""
+    bench = commands.add_parser("bench", help="run methods on the paper's tasks and store the results")
+    bench_commands = bench.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_run(bench_commands)
+    _add_measurements(bench_commands)
+
+
+def _add_run(commands: Commands) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run the replications that are missing",
+        description="Run the replications of methods on tasks that are not stored yet. Ctrl-C or a crash loses at most "
+        "those that were running; the same command resumes.",
+    )
+    run.add_argument(
+        "--task",
+        required=True,
+        type=names,
+        help="one or several, as in levy-10,ackley-8 or my_file.py:problem; or all (the paper's tasks); or validation "
+        "(held-out functions)",
+    )
+    run.add_argument(
+        "--method",
+        required=True,
+        type=names,
+        help="one or several, as in dms,ei,dms-paper[rho=2;K=0] or my_file.py:method; or all; or ablations (variants "
+        "of the paper's preset); or ingredients (the default without each of its ingredients)",
+    )
+    run.add_argument(
+        "--reps",
+        type=positive,
+        help="replications (default: as in the paper, 30 up to d = 10 and 10 above; 10 for validation)",
+    )
+    run.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
+    run.add_argument("--engine", choices=("local", "ray", "batch"), default="local", help="(default: local processes)")
+    run.add_argument("--workers", type=positive, default=1, help="processes, for local and ray (default: 1)")
+    run.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    run.add_argument("--retry-failed", action="store_true", help="run failed replications again")
+    run.set_defaults(run=_run)
+
+
+def _add_measurements(commands: Commands) -> None:
+    theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1: a table and a figure")
+    theory.add_argument("--out", type=Path, default=Path("report"), help="folder to write into (default: report)")
+    theory.add_argument("--seeds", type=partial(at_least, 2), default=10, help="(default: 10)")
+    theory.set_defaults(run=_theory)
+    distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
+    distribution.add_argument(
+        "--replication", type=partial(at_least, 0), default=0, help="of Styblinski-Tang-2 (default: 0)"
+    )
+    distribution.set_defaults(run=_distribution)
+    draws = commands.add_parser("draws", help="measure how long DMS and PES take to sample x*")
+    draws.add_argument("--repeats", type=positive, default=5, help="(default: 5)")
+    draws.set_defaults(run=_draws)
+    seconds = commands.add_parser("seconds", help="measure the seconds per iteration of every method")
+    seconds.add_argument("--task", type=names, help="(default: the four of the paper's Table 4)")
+    seconds.add_argument("--method", type=names, help="(default: those that the paper ran on each task)")
+    seconds.add_argument("--repeats", type=positive, default=3, help="(default: 3; 1 for calls of over two minutes)")
+    seconds.set_defaults(run=_seconds)
+    batches = commands.add_parser("batches", help="measure the seconds per iteration of DMS in batches, by stage")
+    batches.add_argument("--task", type=names, help="(default: the four of the paper's Table 4)")
+    batches.add_argument("--batch", type=sizes, help="(default: 1,8,30,128)")
+    batches.set_defaults(run=_batches)
+    growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with d, n, m and S")
+    growth.add_argument("--batch", type=positive, default=1, help="replications side by side (default: 1)")
+    growth.set_defaults(run=_growth)
+    for command in (draws, seconds):
+        command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
+    for command in (distribution, draws, seconds, batches, growth):
+        command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
+    for command in (draws, seconds, batches, growth):
+        command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+
+
+def _run(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.campaign import run_campaign
+    from modeseek.bench.campaign.records import Record, Store
+    from modeseek.bench.methods import method_names
+    from modeseek.bench.report import ablations, ingredients
+    from modeseek.bench.tasks import task_names, validation_names
+
+    _check_lists("task", options.task, ["all", "validation"], [*task_names(), *validation_names()])
+    _check_lists("method", options.method, ["all", "ablations", "ingredients"], method_names())
+    tasks = _expand(options.task, {"all": task_names(), "validation": validation_names()})
+    lists = {"all": method_names(), "ingredients": ingredients.methods()}
+    if "ablations" in options.method:  # other methods for each task
+        lists_of = {task: {**lists, "ablations": ablations.methods(task)} for task in tasks}
+        campaigns = [([task], _expand(options.method, lists_of[task])) for task in tasks]
+    else:
+        campaigns = [(tasks, _expand(options.method, lists))]
+    records: list[Record] = []
+    for of_tasks, of_methods in campaigns:
+        records += run_campaign(
+            of_tasks,
+            of_methods,
+            Store(options.out),
+            reps=options.reps,
+            engine=options.engine,
+            workers=options.workers,
+            device=options.device,
+            retry_failed=options.retry_failed,
+        )
+    failed = [record for record in records if record.status == "failed"]
+    print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
+    for record in failed:
+        reason = (record.error or "").strip().splitlines()[-1]
+        print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
+    if failed:
+        raise ModeseekError(f"{len(failed)} replications failed; --retry-failed runs them again")
+
+
+def _check_lists(kind: str, given: list[str], lists: list[str], known: list[str]) -> None:
+    """ConfigError for an unknown name that is nearest to a list's; `tasks` and `methods` check all other names."""
+    for name in given:
+        near = nearest(name, [*lists, *known])
+        if name not in known and near and near[0] in lists and name != near[0]:
+            raise ConfigError(f"there is no {kind} {name!r}; did you mean {near[0]!r}? Lists are {', '.join(lists)}")
+
+
+def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
+    """The names with those of lists in their place, each once."""
+    return list(dict.fromkeys(name for item in given for name in lists.get(item, [item])))
+
+
+def _theory(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure.theory import draw, study, table
+
+    results = study(seeds=options.seeds)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "theory.md").write_text(table(results) + "\n")
+    draw(results, options.out / "theory.png")
+    print(table(results))
+
+
+def _distribution(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure import distribution
+
+    taken = distribution.snapshots(replication=options.replication)
+    path = options.out / "distribution.json"
+    distribution.save(path, taken)
+    print(path)
+
+
+def _draws(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure.seconds import measure_draws
+
+    measurements = measure_draws(repeats=options.repeats, device=options.device, threads=options.threads)
+    _save_seconds(measurements, options.out / "draws.json")
+
+
+def _seconds(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure.seconds import TASKS, measure_iterations
+
+    measurements = measure_iterations(
+        options.task or TASKS, options.method, repeats=options.repeats, device=options.device, threads=options.threads
+    )
+    _save_seconds(measurements, options.out / "seconds.json")
+
+
+def _batches(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure.cost import BATCHES, measure_batches, save
+    from modeseek.bench.measure.seconds import TASKS
+
+    for m in measure_batches(options.task or TASKS, options.batch or BATCHES, device=options.device):
+        save(options.out / "batches.json", m)
+        print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
+
+
+def _growth(options: argparse.Namespace) -> None:
+    from modeseek.bench.measure.cost import measure_growth, save
+
+    for m in measure_growth(batch=options.batch, device=options.device):
+        save(options.out / "growth.json", m)
+        print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
+
+
+def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:
+    from modeseek.bench.measure.seconds import save
+
+    measured = False
+    for m in measurements:
+        measured = True
+        save(path, m)
+        size = f", S = {m['S']}" if "S" in m else ""
+        print(f"{m['task']}, {m['method']}{size}: {statistics.median(m['seconds']):.3g} s", flush=True)
+    if not measured:
+        raise ModeseekError("nothing was measured; the warnings say why")
+    print(path)

@@ -1,0 +1,119 @@
+"""`modeseek optimize`: its arguments; Optuna is imported only when the command runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from modeseek.checks import missing_extra
+from modeseek.commands.arguments import Commands, positive, seconds
+
+EPILOG = """\
+example, with `def objective(params): ...` in my_module.py:
+
+  modeseek optimize my_module:objective --space space.toml --trials 60 --workers 4
+  modeseek optimize my_module:objective --show
+  optuna-dashboard sqlite:///modeseek.db
+
+space.toml has one table per parameter:
+
+  [lr]
+  type = "float"                  # or "int", "categorical"
+  low = 1e-5
+  high = 1e-1
+  log = true                      # or step = 0.1
+
+  [act]
+  type = "categorical"
+  choices = ["relu", "tanh"]
+"""
+
+
+def add_command(commands: Commands) -> None:
+    """Add `optimize` to the commands of `modeseek`."""
+    optimize = commands.add_parser(
+        "optimize",
+        help="tune a function of yours: resumable, with any number of workers",
+        usage="modeseek optimize MODULE:FUNCTION --space FILE [options]\n"
+        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--plot FILE]",
+        description="Find the parameters (a dict) for which a Python function returns the best number. Trials are\n"
+        "kept in an Optuna study, by default in a SQLite file; the same command resumes where it stopped.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    optimize.add_argument("objective", nargs="?", metavar="MODULE:FUNCTION", type=_objective, help="what to tune")
+    optimize.add_argument("--space", type=Path, metavar="FILE", help="the parameters, in TOML")
+    optimize.add_argument(
+        "--trials",
+        type=positive,
+        default=60,
+        metavar="N",
+        help="total number of trials, including earlier runs; failed trials count, interrupted ones do not "
+        "(default: 60)",
+    )
+    optimize.add_argument(
+        "--direction", choices=("minimize", "maximize"), help="(default: the study's own; minimize for a new one)"
+    )
+    optimize.add_argument(
+        "--storage",
+        default="sqlite:///modeseek.db",
+        metavar="URL",
+        help="where trials are kept: any Optuna storage URL, or a journal file (.log, .journal) "
+        "(default: sqlite:///modeseek.db)",
+    )
+    optimize.add_argument("--study", metavar="NAME", help="name of the study (default: MODULE:FUNCTION)")
+    optimize.add_argument("--workers", type=positive, default=1, metavar="N", help="processes (default: 1)")
+    optimize.add_argument("--timeout", type=seconds, metavar="S", help="start no new trial after S seconds")
+    optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
+    optimize.add_argument(
+        "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
+    )
+    optimize.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    optimize.add_argument("--show", action="store_true", help="run nothing; print the best trial and plot the values")
+    optimize.add_argument("--plot", type=Path, metavar="FILE", help="the plot of --show (default: named as the study)")
+    optimize.set_defaults(run=_run, usage_error=optimize.error)
+
+
+def _objective(text: str) -> str:
+    module, colon, function = text.partition(":")
+    if module.endswith(".py"):
+        raise argparse.ArgumentTypeError(f"{text!r} names a file; name its module: {module[:-3]}:{function or 'f'}")
+    if not (module and colon and function):
+        raise argparse.ArgumentTypeError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
+    return text
+
+
+def _run(options: argparse.Namespace) -> None:
+    if not options.show and (options.objective is None or options.space is None):
+        options.usage_error("MODULE:FUNCTION and --space are needed, unless --show is given")
+    if options.plot and not options.show:
+        options.usage_error("--plot is the plot of --show; give both")
+    try:
+        import optuna  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("`modeseek optimize` needs Optuna", "cli") from error
+    from modeseek.commands.optimize.run import Settings, optimize
+    from modeseek.commands.optimize.show import show, summary
+    from modeseek.commands.optimize.space_file import read_space
+
+    name = options.study or options.objective
+    if options.show:
+        show(options.storage, name, options.plot)
+        return
+    settings = Settings(
+        objective=options.objective,
+        space=read_space(options.space),
+        storage=options.storage,
+        study=name,
+        seed=options.seed,
+        n_startup_trials=options.startup,
+        device=options.device,
+    )
+    study = optimize(
+        settings,
+        trials=options.trials,
+        direction=options.direction,
+        workers=options.workers,
+        timeout=options.timeout,
+    )
+    print(summary(study))
