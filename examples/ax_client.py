@@ -1,6 +1,6 @@
 """DMS as the generation strategy of an Ax client: a logarithmic, a whole and a categorical parameter.
 
-pip install "modeseek[ax]"
+pip install -c constraints.txt ".[ax]"
 python examples/ax_client.py --trials 30
 
 Every eighth trial fails, as trials do. The least loss is 0, at a learning rate of 1e-3, 120 units and "relu".

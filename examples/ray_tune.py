@@ -1,6 +1,6 @@
 """DMS under Ray Tune: the sampler for Optuna within Ray's OptunaSearch, two trials at a time.
 
-pip install "modeseek[ray]"
+pip install -c constraints.txt ".[ray]"
 python examples/ray_tune.py --trials 30
 
 A learning rate over 3e-2 diverges to NaN. FiniteOptunaSearch makes that a failed trial, where Ray's own OptunaSearch

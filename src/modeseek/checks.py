@@ -1,20 +1,46 @@
-"""Checks of settings that several rooms share."""
+"""Checks that several rooms share: whole numbers, devices, names that are nearly right, packages that are missing."""
 
 from __future__ import annotations
 
+import difflib
+import numbers
+from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import torch
 
-from modeseek.errors import ConfigError, DeviceError
+from modeseek.errors import ConfigError, DeviceError, MissingExtraError
+
+
+def is_whole(value: Any, least: int | None = None) -> bool:
+    """Whether this is an integer, of NumPy or of Python but no bool, and at least `least`."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and (least is None or value >= least)
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
     """The setting as an int, or a ConfigError that names it."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+    if not is_whole(value, least):
         raise ConfigError(f"{name} must be a whole number of at least {least}, not {value!r}")
     return int(value)
+
+
+def nearest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
+    """Up to n known names that look like this one, the likeliest first; upper and lower case are the same."""
+    by_lower = {other.lower(): other for other in known}
+    return [by_lower[match] for match in difflib.get_close_matches(str(name).lower(), by_lower, n=n, cutoff=0.5)]
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: "; did you mean 'epochs'?", or nothing when none is near."""
+    near = nearest(name, known)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def missing_extra(need: str, extra: str) -> MissingExtraError:
+    """The error for a package that is not installed: missing_extra("DMSSampler needs Optuna", "optuna")."""
+    # There is no release on PyPI yet: with one, this line becomes pip install "modeseek[{extra}]".
+    return MissingExtraError(f'{need}: pip install -c constraints.txt ".[{extra}]" in a clone of modeseek')
 
 
 def device_of(name: str) -> torch.device:

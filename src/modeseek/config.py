@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
+from modeseek.checks import whole_number
 from modeseek.diffusion.sampling import Solver
 from modeseek.diffusion.training import LossWeight
 from modeseek.errors import ConfigError
@@ -83,19 +84,10 @@ class DMSConfig:
             ("warp", Warping),
         ):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
-        for name in ("m", "S"):
+        for name, least in _WHOLE:
             value = getattr(self, name)
-            _require(value is None or _is_whole(value, 1), name, "None or a whole number of at least 1", value)
-        for name, least in (
-            ("K", 0),
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("hidden", 1),
-            ("steps", 1),
-            ("hold_epochs", 0),
-        ):
-            value = getattr(self, name)
-            _require(_is_whole(value, least), name, f"a whole number of at least {least}", value)
+            if value is not None or name not in ("m", "S"):
+                object.__setattr__(self, name, whole_number(f"DMSConfig: {name}", value, least))
         far = self.rho_far
         _require(far is None or (_is_real(far) and 0 <= far < math.inf), "rho_far", "None or in [0, inf)", far)
         for name, low, high, closed in _RANGES:
@@ -140,6 +132,16 @@ class DMSConfig:
         return self.rho if self.rho_far is None or n % (2 * d) != 2 * d - 1 else self.rho_far
 
 
+_WHOLE = (  # name, smallest value
+    ("m", 1),
+    ("K", 0),
+    ("S", 1),
+    ("epochs", 1),
+    ("batch_size", 1),
+    ("hold_epochs", 0),
+    ("hidden", 1),
+    ("steps", 1),
+)
 _RANGES = (  # name, low, high, whether low itself is allowed
     ("rho", 0, math.inf, True),
     ("w", 0, math.inf, True),
@@ -152,10 +154,6 @@ _RANGES = (  # name, low, high, whether low itself is allowed
     ("t0", 0, 1, False),
     ("quantile", 0, 1, False),
 )
-
-
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _is_real(value: object) -> bool:

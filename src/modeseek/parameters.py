@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from modeseek.checks import is_whole
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
@@ -51,7 +52,7 @@ def _real(value: Any) -> float:
 
 def _whole(value: Any) -> int:
     value = _plain(value)
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if not is_whole(value):
         raise ValueError(f"must be an integer, not {value!r}")
     return int(value)
 

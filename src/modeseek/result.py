@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
-from modeseek.errors import ModeseekError
 from modeseek.space import Space
 from modeseek.trials import Direction, Trial, TrialState
 
@@ -66,7 +66,7 @@ class Result:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ModeseekError('to_dataframe needs pandas: pip install "modeseek[plots]"') from error
+            raise missing_extra("to_dataframe needs pandas", "plots") from error
         rows = [
             {
                 "number": trial.number,
@@ -91,7 +91,7 @@ class Result:
             try:
                 import matplotlib.pyplot as plt
             except ImportError as error:
-                raise ModeseekError('plot needs matplotlib: pip install "modeseek[plots]"') from error
+                raise missing_extra("plot needs matplotlib", "plots") from error
             ax = plt.subplots()[1]
         done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
         number = [trial.number + 1 for trial in done]

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from modeseek.checks import is_whole
 from modeseek.errors import TrialError
 from modeseek.space import Space
 from modeseek.typing import Array, Params
@@ -91,7 +92,7 @@ class Trials:
     def running(self, trial: Trial | int) -> Trial:
         """The running trial of this number; TrialError when it is unknown, another's, or told already."""
         number = trial.number if isinstance(trial, Trial) else trial
-        if isinstance(number, bool) or not isinstance(number, numbers.Integral):
+        if not is_whole(number):
             raise TrialError(f"tell a trial or its number, not {trial!r}")
         if not 0 <= number < len(self._trials):
             raise TrialError(f"trial {number} is unknown: {len(self._trials)} trials have been asked or told here")

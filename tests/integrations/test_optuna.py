@@ -571,7 +571,7 @@ def test_without_optuna_the_command_that_installs_it():
     code = "import sys; sys.modules['optuna'] = None; import modeseek.integrations.optuna"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
-    assert 'MissingExtraError: DMSSampler needs Optuna: pip install "modeseek[optuna]"' in done.stderr
+    assert 'MissingExtraError: DMSSampler needs Optuna: pip install -c constraints.txt ".[optuna]"' in done.stderr
 
 
 def test_pruned_and_failed_trials_are_left_behind():

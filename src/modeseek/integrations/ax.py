@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from modeseek import dms
-from modeseek.checks import device_of, whole_number
+from modeseek.checks import device_of, missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
+from modeseek.errors import ConfigError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.proposer import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.space import Space
@@ -43,7 +43,7 @@ try:
     from ax.generation_strategy.external_generation_node import ExternalGenerationNode
     from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
 except ImportError as error:
-    raise MissingExtraError('DMSNode needs Ax: pip install "modeseek[ax]"') from error
+    raise missing_extra("DMSNode needs Ax", "ax") from error
 
 EVALUATED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 # Abandoned ones too, as in Ax's own models: what is pending is kept away from.

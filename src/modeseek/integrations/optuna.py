@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from modeseek import dms
-from modeseek.checks import device_of, whole_number
+from modeseek.checks import device_of, missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.constraints import ConstrainedGP
 from modeseek.design import sobol
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, MissingExtraError, ModeseekWarning, SpaceExhausted
+from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted
 from modeseek.proposer import best_labelled, choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -40,7 +40,7 @@ try:
 
     from modeseek.integrations.optuna_trials import Codec, Distributions, History, announce, is_modelled
 except ImportError as error:
-    raise MissingExtraError('DMSSampler needs Optuna: pip install "modeseek[optuna]"') from error
+    raise missing_extra("DMSSampler needs Optuna", "optuna") from error
 
 
 class DMSSampler(BaseSampler):

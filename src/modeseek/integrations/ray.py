@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from modeseek.errors import MissingExtraError, ModeseekError
+from modeseek.checks import missing_extra
+from modeseek.errors import ModeseekError
 from modeseek.trials import as_number
 
 try:
     import optuna  # noqa: F401 - OptunaSearch itself only asserts that it is there
     from ray.tune.search.optuna import OptunaSearch
 except ImportError as error:
-    raise MissingExtraError('FiniteOptunaSearch needs Ray Tune and Optuna: pip install "modeseek[ray]"') from error
+    raise missing_extra("FiniteOptunaSearch needs Ray Tune and Optuna", "ray") from error
 
 
 class FiniteOptunaSearch(OptunaSearch):

@@ -159,7 +159,7 @@ def test_a_method_whose_package_is_missing_is_refused_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModeseekError, match=re.escape(f'needs {package}: pip install "modeseek[bench]"')):
+    with pytest.raises(ModeseekError, match=re.escape(f'needs {package}: pip install -c constraints.txt ".[bench]"')):
         run_campaign([TASK], ["sobol", "cmaes"], Store(tmp_path), reps=1, progress=False)
     assert not list(Store(tmp_path))
 

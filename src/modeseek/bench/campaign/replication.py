@@ -7,7 +7,6 @@ task's name, the replication and the number of the evaluation, and from nothing 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import subprocess
 import time
@@ -28,6 +27,7 @@ import modeseek
 from modeseek.bench.campaign.records import Record, work_key
 from modeseek.bench.methods import History, make_method, method_names
 from modeseek.bench.tasks import Problem, find_task
+from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.errors import ConfigError
@@ -85,8 +85,7 @@ def parse_method(method: str) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"method {method!r}: settings can be changed only of {', '.join(PRESETS)}")
     known = [field.name for field in dataclasses.fields(DMSConfig) if field.name != "name"]
     for name in changes.keys() - known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f". Known: {', '.join(known)}"
+        hint = did_you_mean(name, known) or f". Known: {', '.join(known)}"
         raise ConfigError(f"method {method!r}: DMSConfig has no setting {name!r} to be changed{hint}")
     return base, {name: _literal(text) for name, text in changes.items()}
 

@@ -12,12 +12,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 from modeseek.bench.methods import botorch_methods as bo
 from modeseek.bench.methods import optuna_methods, own
 from modeseek.bench.methods.method import History, Method
+from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 
@@ -56,7 +56,6 @@ def make_method(name: str, problem_config: DMSConfig | None = None, device: str 
         device: where the surrogate lives; Sobol search and Optuna's samplers stay on the CPU.
     """
     if name not in _METHODS:
-        close = difflib.get_close_matches(str(name).lower(), _METHODS, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        hint = did_you_mean(name, _METHODS) or "."
         raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(_METHODS)}")
     return _METHODS[name](problem_config, device)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modeseek.bench.methods.method import History, timed
-from modeseek.errors import ModeseekError
+from modeseek.checks import missing_extra
 from modeseek.space import Space
 from modeseek.typing import Array
 
@@ -136,7 +136,7 @@ def _require(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise ModeseekError(f'this baseline needs {package}: pip install "modeseek[bench]"') from error
+        raise missing_extra(f"this baseline needs {package}", "bench") from error
 
 
 @contextmanager

@@ -26,7 +26,8 @@ from modeseek.bench.report.tables import (
     summary_table,
 )
 from modeseek.bench.tasks import find_task, task_names, validation_names
-from modeseek.errors import MissingExtraError, ModeseekError
+from modeseek.checks import missing_extra
+from modeseek.errors import ModeseekError
 
 EXTRAS = {"matplotlib": "plots", "plotly": "bench"}  # the packages of a report, and what installs them
 
@@ -71,7 +72,7 @@ def _check(results: Path) -> None:
     missing = [package for package in EXTRAS if find_spec(package) is None]
     if missing:
         extras = ",".join(EXTRAS[package] for package in missing)
-        raise MissingExtraError(f'the report needs {" and ".join(missing)}: pip install "modeseek[{extras}]"')
+        raise missing_extra(f"the report needs {' and '.join(missing)}", extras)
 
 
 def _markdown(section: Section) -> str:

@@ -5,11 +5,11 @@ All are to be maximized, each with its facts.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from modeseek.bench.tasks import protein, real, synthetic, validation
 from modeseek.bench.tasks.problem import Problem
+from modeseek.checks import nearest
 from modeseek.errors import ConfigError
 
 __all__ = ["Problem", "find_task", "task_names", "validation_names"]
@@ -45,4 +45,4 @@ def find_task(name: str) -> Problem:
 def _nearest(name: str) -> list[str]:
     wanted = name.lower().replace("_", "-").replace(" ", "-")
     within = [known for known in _PROBLEMS if wanted and wanted in known]
-    return within[:3] or get_close_matches(wanted, _PROBLEMS, n=3)
+    return within[:3] or nearest(wanted, _PROBLEMS, n=3)

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 import numpy as np
 from torch import Tensor
 
+from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
-from modeseek.errors import ModeseekError
 from modeseek.space import Space
 from modeseek.typing import Params
 
@@ -80,7 +80,7 @@ class Problem:
         return config if self.K is None else replace(config, K=self.K)
 
     def check_installed(self) -> None:
-        """ModeseekError, with what to install, when an evaluation needs a package that is not there."""
+        """MissingExtraError, with what to install, when an evaluation needs a package that is not there."""
         missing = [module for module in self.requires if find_spec(module) is None]
         if missing:
-            raise ModeseekError(f'problem {self.name!r} needs {" and ".join(missing)}: pip install "modeseek[bench]"')
+            raise missing_extra(f"problem {self.name!r} needs {' and '.join(missing)}", "bench")

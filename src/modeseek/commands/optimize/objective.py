@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import os
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from modeseek.checks import did_you_mean
 from modeseek.errors import ObjectiveError
 
 
@@ -25,8 +25,7 @@ def find_objective(name: str) -> Callable[[dict[str, Any]], Any]:
     f: Any = module
     for part in attribute.split("."):
         if not hasattr(f, part):
-            near = difflib.get_close_matches(part, dir(f), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(part, dir(f))
             raise ObjectiveError(f"looked for {attribute!r} in {where}, which does not have it{hint}")
         f = getattr(f, part)
     if not callable(f):

@@ -11,8 +11,9 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from modeseek.checks import missing_extra
 from modeseek.commands.optimize.store import best_value, load_study, open_storage
-from modeseek.errors import ConfigError, MissingExtraError
+from modeseek.errors import ConfigError
 
 
 def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
@@ -49,7 +50,7 @@ def _draw(study: optuna.Study, path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError('the picture needs matplotlib: pip install "modeseek[cli]"') from error
+        raise missing_extra("the picture needs matplotlib", "cli") from error
     done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     numbers, values = [trial.number for trial in done], np.array([trial.value for trial in done], dtype=np.float64)
     best = np.minimum if study.direction == StudyDirection.MINIMIZE else np.maximum

@@ -10,12 +10,12 @@ log = true
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from modeseek.checks import did_you_mean
 from modeseek.errors import SpaceError
 from modeseek.parameters import Parameter
 from modeseek.space import KINDS, Space
@@ -48,12 +48,12 @@ def _parameter(name: str, table: Any) -> Parameter:
     if kind is None:
         raise SpaceError(f"[{name}]: type is missing; it is one of {list(KINDS)}")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise SpaceError(f"[{name}]: type is {kind!r}, but must be one of {list(KINDS)}{_nearest(kind, KINDS)}")
+        raise SpaceError(f"[{name}]: type is {kind!r}, but must be one of {list(KINDS)}{did_you_mean(kind, KINDS)}")
     fields = {field.name: field for field in dataclasses.fields(KINDS[kind])}
     for key in settings:
         if key not in fields:
             known = ", ".join(["type", *fields])
-            raise SpaceError(f"[{name}]: a {kind} has no {key!r}, only {known}{_nearest(key, fields)}")
+            raise SpaceError(f"[{name}]: a {kind} has no {key!r}, only {known}{did_you_mean(key, fields)}")
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in settings:
             raise SpaceError(f"[{name}]: {key} is missing")
@@ -61,8 +61,3 @@ def _parameter(name: str, table: Any) -> Parameter:
         return KINDS[kind](**settings)
     except SpaceError as error:
         raise SpaceError(f"[{name}]: {error}") from error
-
-
-def _nearest(name: Any, known: Any) -> str:
-    near = difflib.get_close_matches(str(name), known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
