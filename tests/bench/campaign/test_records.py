@@ -84,6 +84,12 @@ def test_a_line_cut_short_is_passed_over_and_the_next_record_is_whole(tmp_path: 
         {"status": "done"},
         {"task": None},
         {"config": 3},
+        {"observed": [1.0]},
+        {"inputs": [[0.5]]},
+        {"inputs": [[0.5], [0.5, 0.5]]},
+        {"inputs": [[0.5], [None]]},
+        {"inputs": [0.5, 0.5]},
+        {"fell_back": [0.5]},
     ],
     ids=lambda field: next(iter(field)),
 )
@@ -96,10 +102,44 @@ def test_a_record_with_a_field_of_another_type_is_passed_over(tmp_path: Path, fi
         assert [r.replication for r in store] == [0]
 
 
+def test_inputs_and_fall_backs_come_back_and_older_lines_have_none(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append(record(0, inputs=[[0.125, 2 / 3], [0.0, 1.0]], fell_back=[True]))
+    old = {k: v for k, v in dataclasses.asdict(record(1)).items() if k not in ("inputs", "fell_back")}
+    with open(tmp_path / "levy-10" / "dms.jsonl", "a") as file:
+        file.write(json.dumps(old) + "\n")
+    new, before = store
+    assert new.inputs == [[0.125, 0.6666667], [0.0, 1.0]]
+    assert new.fell_back == [True]
+    assert before.inputs == []
+    assert before.fell_back is None
+
+
+@pytest.mark.parametrize("depth", [2_000, 200_000])
+@pytest.mark.parametrize("field", ["config", "values", "other"])
+def test_a_line_nested_too_deep_is_passed_over(tmp_path: Path, field: str, depth: int) -> None:
+    store = Store(tmp_path)
+    store.append(record(0))
+    nested = '{"a":' * depth + "0" + "}" * depth
+    line = json.dumps(dataclasses.asdict(record(1)) | {field: "HERE"}).replace('"HERE"', nested)
+    with open(tmp_path / "levy-10" / "dms.jsonl", "a") as file:
+        file.write(line + "\n")
+    with pytest.warns(TornRecord, match=r"dms.jsonl, line 2"):
+        assert [r.replication for r in store] == [0]
+
+
+@pytest.mark.parametrize(
+    ("version", "revision"),
+    [("0.1.0", "unknown"), ("0.1.0+gc9a142f5bb", "c9a142f5bb"), ("0.1.0+g98fb5ee440.changed", "98fb5ee440.changed")],
+)
+def test_a_revision_is_what_the_version_names(version: str, revision: str) -> None:
+    assert record(version=version).revision == revision
+
+
 def _append_for_ever(folder: str, first: int) -> None:
     store = Store(folder)
     while True:
-        store.append(record(first, observed=[0.123456] * 3000))
+        store.append(record(first, observed=[0.123456] * 3000, values=[0.123456] * 3000))
         first += 2
 
 

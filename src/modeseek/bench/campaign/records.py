@@ -13,7 +13,7 @@ import math
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +21,8 @@ from filelock import FileLock
 
 from modeseek.errors import ModeseekWarning
 
-DIGITS = (
-    7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, and files stay small
-)
+DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
+UNKNOWN = "unknown"
 
 
 class TornRecord(ModeseekWarning):
@@ -50,6 +49,13 @@ class Record:
     stages: dict[str, float]  # seconds by stage, over all suggestions
     fit_evaluations: int = 0  # calls of the GP fits' objective, over all suggestions; in a batch each is of all
     error: str | None = None
+    inputs: list[list[float]] = field(default_factory=list)  # n x d on the unit cube as evaluated; empty: not known
+    fell_back: list[bool] | None = None  # of DMS: whether each iteration did without its diffusion model
+
+    @property
+    def revision(self) -> str:
+        """The git revision that it ran from, with `.changed` where files differed; "unknown" where none is named."""
+        return self.version.partition("+g")[2] or UNKNOWN
 
     @property
     def key(self) -> str:
@@ -118,22 +124,28 @@ def _rounded(value: Any) -> Any:
 def _parse(line: bytes) -> Record | None:
     try:
         data = json.loads(line)
-        names = {field.name for field in fields(Record)}
+        names = {f.name for f in fields(Record)}
         record = Record(**{name: item for name, item in data.items() if name in names})
-        return record if _is_whole(record) else None
-    except (ValueError, TypeError, AttributeError, OverflowError):
+        return record if is_whole(record) else None
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
-def _is_whole(record: Any) -> bool:
+def is_whole(record: Any) -> bool:
     """Whether the fields are such as `Record` says, which those of a file need not be; a TypeError also says no."""
     counts = (record.replication, record.seed, record.batch, record.n_initial, record.fit_evaluations)
-    numbers = (*record.observed, *record.values, *record.iterations, *record.stages.values())
+    coordinates = (u for row in record.inputs for u in row)
+    numbers = (*record.observed, *record.values, *record.iterations, *record.stages.values(), *coordinates)
     texts = (record.task, record.method, record.version, record.device)
     return (
         all(isinstance(count, int) for count in counts)
         and all(map(math.isfinite, numbers))
         and all(isinstance(text, str) for text in texts)
         and isinstance(record.config, dict | None)
+        and bool(record.key)  # RecursionError where the configuration is nested too deep for one
+        and len(record.observed) == len(record.values)
+        and len(record.inputs) in (0, len(record.values))
+        and len({len(row) for row in record.inputs}) <= 1
+        and (record.fell_back is None or all(isinstance(fell_back, bool) for fell_back in record.fell_back))
         and (record.status == "failed" or (record.status == "complete" and 0 < record.n_initial <= len(record.values)))
     )
