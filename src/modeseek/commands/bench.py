@@ -20,6 +20,7 @@ def add_command(commands: Commands) -> None:
     bench = commands.add_parser("bench", help="run methods on the paper's tasks and store the results")
     bench_commands = bench.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(bench_commands)
+    _add_pack(bench_commands)
     _add_measurements(bench_commands)
 
 
@@ -55,6 +56,26 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
     run.add_argument("--retry-failed", action="store_true", help="run failed replications again")
     run.set_defaults(run=_run)
+
+
+def _add_pack(commands: Commands) -> None:
+    pack = commands.add_parser(
+        "pack",
+        help="pack records into small files to be published",
+        description="Write all records of a folder, packed before or still in the journal of JSON lines, into one "
+        "Parquet file per suite. `modeseek report` and `bench run` read them as they read the journal.",
+    )
+    pack.add_argument("results", type=Path, help="folder of records that `modeseek bench run` wrote")
+    pack.add_argument(
+        "--out", type=Path, help="folder, or one file that ends in .parquet (default: the folder of the records)"
+    )
+    pack.add_argument(
+        "--inputs",
+        choices=("all", "real", "none"),
+        default="all",
+        help="tasks whose evaluated points are kept; real: those that are not functions (default: all)",
+    )
+    pack.set_defaults(run=_pack)
 
 
 def _add_measurements(commands: Commands) -> None:
@@ -125,6 +146,13 @@ def _run(options: argparse.Namespace) -> None:
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
     if failed:
         raise ModeseekError(f"{len(failed)} replications failed; --retry-failed runs them again")
+
+
+def _pack(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.pack import pack
+
+    for path, count in pack(options.results, options.out or options.results, options.inputs).items():
+        print(f"{path}: {count} records, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def _check_lists(kind: str, given: list[str], lists: list[str], known: list[str]) -> None:

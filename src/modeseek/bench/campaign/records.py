@@ -1,9 +1,10 @@
-"""Records of replications: JSON lines, appended, one file a task and method, safe against a kill at any moment.
+"""Records of replications: packed files that are published, and a journal that campaigns append to.
 
-    results/<task>/<method>.jsonl
+    results/<suite>.parquet            see `pack.py`
+    results/<task>/<method>.jsonl      one line per replication, safe against a kill at any moment
 
-A line is written whole or, if the process dies in the middle, left without its end; readers pass over such a line and
-the next writer starts on a new one. Nothing is ever changed in place.
+A line of the journal is written whole or, if the process dies in the middle, left without its end; readers pass over
+such a line and the next writer starts on a new one. Nothing is ever changed in place.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def config_of(key: str) -> dict[str, Any] | None:
 
 
 class Store:
-    """The records under one folder."""
+    """The records under one folder, or of one packed file."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -93,16 +94,29 @@ class Store:
             os.fsync(file.fileno())
 
     def __iter__(self) -> Iterator[Record]:
-        """All whole records, by file and in the order they were written; of equal keys the last one."""
+        """All whole records by task and method, those of equal keys once: the journal's last, else the packed one.
+
+        DamagedRecords where a packed file is not what was written.
+        """
+        latest = {record.key: record for record in [*self._packed(), *self._journal()]}
+        yield from sorted(latest.values(), key=lambda record: (record.task, record.method))
+
+    def _packed(self) -> Iterator[Record]:
+        is_packed = self.folder.suffix == ".parquet" and not self.folder.is_dir()
+        files = [self.folder] if is_packed else sorted(self.folder.glob("*.parquet"))
+        for path in files:
+            from modeseek.bench.campaign import pack  # pyarrow is needed only where there is such a file
+
+            yield from pack.read(path)
+
+    def _journal(self) -> Iterator[Record]:
         for path in sorted(self.folder.glob("*/*.jsonl")):
-            latest: dict[str, Record] = {}
             for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
                 record = _parse(line)
                 if record is not None:
-                    latest[record.key] = record
+                    yield record
                 elif line:
-                    warnings.warn(f"{path}, line {number}: not a whole record, passed over", TornRecord, stacklevel=2)
-            yield from latest.values()
+                    warnings.warn(f"{path}, line {number}: not a whole record, passed over", TornRecord, stacklevel=3)
 
 
 def _ends_with_newline(path: Path) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Store
 from modeseek.bench.measure import cost, distribution, seconds
 from modeseek.bench.measure.measurements import as_written, read
@@ -66,9 +67,12 @@ def write_report(results: Path, out: Path) -> list[Path]:
 
 
 def _check(results: Path) -> None:
-    if not results.is_dir():
+    if not results.is_dir() and results.suffix != pack.SUFFIX:
         fault = "is no folder" if results.exists() else "does not exist"
-        raise ModeseekError(f"{results.resolve()} {fault}; give the folder that `modeseek bench run` wrote into")
+        raise ModeseekError(
+            f"{results.resolve()} {fault}; give the folder that `modeseek bench run` wrote into, or a file that "
+            "`modeseek bench pack` wrote"
+        )
     missing = [package for package in EXTRAS if find_spec(package) is None]
     if missing:
         extras = ",".join(EXTRAS[package] for package in missing)
