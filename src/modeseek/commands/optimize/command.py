@@ -92,19 +92,28 @@ def _run(options: argparse.Namespace) -> None:
         import optuna  # noqa: F401
     except ImportError as error:
         raise missing_extra("`modeseek optimize` needs Optuna", "cli") from error
+    from modeseek.commands.optimize.storage import storage_errors
+
+    with storage_errors(options.storage):
+        _show(options) if options.show else _optimize(options)
+
+
+def _show(options: argparse.Namespace) -> None:
+    from modeseek.commands.optimize.show import show
+
+    show(options.storage, options.study or options.objective, options.plot)
+
+
+def _optimize(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.run import Settings, optimize
-    from modeseek.commands.optimize.show import show, summary
+    from modeseek.commands.optimize.show import summary
     from modeseek.commands.optimize.space_file import read_space
 
-    name = options.study or options.objective
-    if options.show:
-        show(options.storage, name, options.plot)
-        return
     settings = Settings(
         objective=options.objective,
         space=read_space(options.space),
         storage=options.storage,
-        study=name,
+        study=options.study or options.objective,
         seed=options.seed,
         n_startup_trials=options.startup,
         device=options.device,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import secrets
 import signal
 import sys
 import time
@@ -22,12 +21,13 @@ from typing import Any, NamedTuple
 import optuna
 import torch
 from optuna.storages import BaseStorage
-from optuna.trial import TrialState
 from tqdm import tqdm
 
 from modeseek.checks import device_of
 from modeseek.commands.optimize import store
 from modeseek.commands.optimize.objective import find_objective
+from modeseek.commands.optimize.own_trials import OwnTrials
+from modeseek.commands.optimize.storage import open_storage, patiently
 from modeseek.errors import AllTrialsFailed, ModeseekError
 from modeseek.execution.workers import Outcome, evaluate
 from modeseek.integrations.optuna import DMSSampler
@@ -37,7 +37,6 @@ from modeseek.trials import Direction
 MAX_FAILURES = 10  # when the first trials all fail, so will the rest
 LONGEST_ERROR = 2000  # characters of a traceback that are kept, its end
 GRACE = 10.0  # seconds that workers have to end, and after Ctrl-C to mark their trials as failed
-SEED = "seed"
 
 
 @dataclass(frozen=True)
@@ -88,34 +87,23 @@ def optimize(
     find_objective(settings.objective)  # before anything is made
     device_of(settings.device)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the bar says it shorter
-    storage = store.open_storage(settings.storage)
-    study = store.open_study(storage, settings.study, direction, settings.space)
+    storage = open_storage(settings.storage)
+    study, seed = store.open_study(storage, settings.study, direction, settings.space, settings.seed)
     store.fail_abandoned_trials(study)
     if settings.space.size <= trials:  # the run is over when every point has been evaluated; the sampler repeats none
         store.enqueue_interrupted_trials(study)
-    settings = replace(settings, seed=_seed(study, settings.seed))
+    settings = replace(settings, seed=seed)
     with _Interrupts() as interrupts, _Run(study, min(trials, settings.space.size), timeout) as run:
         if workers == 1:
-            evaluator = _Evaluator(settings, storage, interrupts)
-            while run.may_begin():
-                run.finished(evaluator.run_trial())
-                interrupts.check()
+            with _Evaluator(settings, storage, interrupts) as evaluator:
+                while run.may_begin():
+                    run.finished(evaluator.run_trial())
+                    interrupts.check()
         else:
             _Crew(settings, run, interrupts)(workers)
     if store.best_value(study) is None and store.evaluated(study):
         raise _all_failed(study)
     return study
-
-
-def _seed(study: optuna.Study, seed: int | None) -> int:
-    """The seed given, else the study's: all workers, and all runs, walk along one Sobol sequence."""
-    if seed is None:
-        seed = study.user_attrs.get(SEED)
-    if seed is None:
-        seed = secrets.randbits(53)  # what JavaScript, in the dashboard, shows without rounding
-    if SEED not in study.user_attrs:
-        study.set_user_attr(SEED, seed)
-    return int(seed)
 
 
 def _all_failed(study: optuna.Study) -> AllTrialsFailed:
@@ -164,23 +152,26 @@ class _Evaluator:
 
     def __init__(self, settings: Settings, storage: BaseStorage, interrupts: _Interrupts) -> None:
         sampler = DMSSampler(seed=settings.seed, n_startup_trials=settings.n_startup_trials, device=settings.device)
-        self.study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
-        self.f, self.space, self.interrupts = find_objective(settings.objective), settings.space, interrupts
+        study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
+        self.trials = OwnTrials(study, settings.space, interrupts.check)
+        self.f, self.interrupts = find_objective(settings.objective), interrupts
+
+    def __enter__(self) -> _Evaluator:
+        self.trials.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.trials.__exit__(*error)
 
     def run_trial(self) -> Report:
-        trial = self.study.ask()
+        trial, params = self.trials.begin()
         try:
-            trial.set_user_attr(store.WORKER, store.worker_name())
-            outcome = self._evaluate(store.suggest(trial, self.space))
-            if outcome.error is not None:
-                trial.set_user_attr(store.ERROR, outcome.error[-LONGEST_ERROR:])
+            outcome = self._evaluate(params)
         except BaseException:
-            self.study.tell(trial, state=TrialState.FAIL)
+            self.trials.interrupt(trial)
             raise
-        if outcome.error is None:
-            self.study.tell(trial, outcome.value)
-        else:
-            self.study.tell(trial, state=TrialState.FAIL)
+        error = None if outcome.error is None else outcome.error[-LONGEST_ERROR:]
+        self.trials.finish(trial, outcome.value, error)
         return Report(trial.number, outcome.error)
 
     def _evaluate(self, params: dict[str, Any]) -> Outcome:
@@ -211,7 +202,7 @@ class _Run:
         self.bar.close()
 
     def missing(self) -> int:
-        return max(self.total - store.evaluated(self.study), 0)
+        return max(self.total - patiently(lambda: store.evaluated(self.study)), 0)
 
     def timed_out(self) -> bool:
         return self.timeout is not None and time.monotonic() - self.began >= self.timeout
@@ -228,7 +219,7 @@ class _Run:
             raise _all_failed(self.study)
 
     def _show(self) -> None:
-        best = store.best_value(self.study)
+        best = patiently(lambda: store.best_value(self.study))
         notes = [] if best is None else [f"best={best:.6g}"]
         notes += [f"failed={self.failures}"] if self.failures else []
         self.bar.set_postfix_str(", ".join(notes), refresh=False)
@@ -320,8 +311,11 @@ def _work(settings: Settings, connection: Connection) -> None:
     torch.set_num_threads(1)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     report = None
-    with _Interrupts() as interrupts, suppress(KeyboardInterrupt):
-        evaluator = _Evaluator(settings, store.open_storage(settings.storage), interrupts)
+    with (
+        _Interrupts() as interrupts,
+        suppress(KeyboardInterrupt),
+        _Evaluator(settings, open_storage(settings.storage), interrupts) as evaluator,
+    ):
         while _may_go_on(connection, report):
             report = evaluator.run_trial()
             interrupts.check()

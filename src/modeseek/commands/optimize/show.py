@@ -12,7 +12,8 @@ from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from modeseek.checks import missing_extra
-from modeseek.commands.optimize.store import best_value, load_study, open_storage
+from modeseek.commands.optimize.storage import open_storage
+from modeseek.commands.optimize.store import best_value, load_study
 from modeseek.errors import ConfigError
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from modeseek.checks import did_you_mean
 from modeseek.errors import SpaceError
-from modeseek.parameters import Parameter
+from modeseek.parameters import Int, Parameter
 from modeseek.space import KINDS, Space
 
 
@@ -58,6 +58,9 @@ def _parameter(name: str, table: Any) -> Parameter:
         if field.default is dataclasses.MISSING and key not in settings:
             raise SpaceError(f"[{name}]: {key} is missing")
     try:
-        return KINDS[kind](**settings)
+        parameter = KINDS[kind](**settings)
     except SpaceError as error:
         raise SpaceError(f"[{name}]: {error}") from error
+    if isinstance(parameter, Int) and not parameter.is_exact_as_float:
+        raise SpaceError(f"[{name}]: studies keep integers only to 2**53 exactly; search an offset or an exponent")
+    return parameter

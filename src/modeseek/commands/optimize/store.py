@@ -1,59 +1,76 @@
-"""The study: where it is kept, whether it is the one asked for, what counts toward its budget.
+"""The study: whether it is the one asked for, what counts toward its budget, and which of its trials still run.
 
-Two user attributes are set on trials: `worker`, the machine and process that runs it, and `error`, why the objective
-failed. A failed trial without the second was never evaluated to its end: it was interrupted, or its process was killed.
+User attributes of trials: `worker`, the machine and process that runs it; `error`, why the objective failed;
+`heartbeat`, where the storage has no table of its own for that; `late`, the number of the trial whose result this is
+(see `own_trials`). A failed trial without an error was not evaluated to its end: it was interrupted, or its process
+died.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import secrets
 import socket
-from collections.abc import Iterable
+import time
+from collections.abc import Set
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.trial import FrozenTrial, Trial, TrialState
-from sqlalchemy.engine import make_url
 
+from modeseek.commands.optimize.storage import STALE
 from modeseek.errors import StudyError
 from modeseek.integrations.optuna_trials import distribution
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
 from modeseek.trials import Direction
 
-WORKER, ERROR = "worker", "error"
-JOURNALS = ".log", ".journal"
-SQLITE_PATIENCE = 60.0  # seconds that a process waits while others write; the driver's 5 are few for many workers
+WORKER, ERROR, HEARTBEAT, LATE = "worker", "error", "heartbeat", "late"
+SEED = "seed"
+SEED_PATIENCE = 2.0  # seconds
 
 
-def open_storage(location: str, *, existing: bool = False) -> BaseStorage:
-    """The storage of an Optuna URL, or of a journal file, known by its name's end; `existing` makes no new file."""
-    file, options = None, {}
-    if "://" not in location:
-        if not location.endswith(JOURNALS):
-            ends = ", ".join(JOURNALS)
-            raise StudyError(f"storage {location!r} is no URL, as sqlite:///{location} is, nor a journal file ({ends})")
-        file = location
-    elif location.startswith("sqlite"):
-        file, options = make_url(location).database, {"connect_args": {"timeout": SQLITE_PATIENCE}}
-    if existing and file is not None and not os.path.exists(file):
-        raise StudyError(f"there is no study at {location}: the file does not exist")
-    return JournalStorage(JournalFileBackend(location)) if file == location else RDBStorage(location, options)
+def open_study(
+    storage: BaseStorage, name: str, direction: Direction | None, space: Space, seed: int | None = None
+) -> tuple[optuna.Study, int]:
+    """The study of this name, made when there is none, and its seed, where none is given.
 
-
-def open_study(storage: BaseStorage, name: str, direction: Direction | None, space: Space) -> optuna.Study:
-    """The study of this name, made when there is none; StudyError when it has another direction or another space."""
-    study = optuna.create_study(
-        storage=storage, study_name=name, direction=direction or "minimize", load_if_exists=True
-    )
+    All workers, and all runs, walk along one Sobol sequence. StudyError when the study has another direction or another
+    space.
+    """
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, direction=direction or "minimize")
+        study.set_user_attr(SEED, _draw_seed() if seed is None else seed)
+    except DuplicatedStudyError:
+        study = optuna.load_study(study_name=name, storage=storage)
     check_single_objective(study)
     there = study.direction.name.lower()
     if direction not in (None, there):
         raise StudyError(f"study {name!r} exists, to {there} and not to {direction}; use --direction {there}")
     _check_space(study, space)
-    return study
+    if seed is not None and SEED not in study.user_attrs:
+        study.set_user_attr(SEED, seed)
+    return study, _seed(study) if seed is None else seed
+
+
+def _draw_seed() -> int:
+    return secrets.randbits(53)  # what JavaScript, in the dashboard, shows without rounding
+
+
+def _seed(study: optuna.Study) -> int:
+    """The study's own seed; that of a new study is there a moment later than the study, if its maker lives."""
+    until = time.monotonic() + SEED_PATIENCE
+    while SEED not in study.user_attrs and not study.get_trials(deepcopy=False) and time.monotonic() < until:
+        time.sleep(0.02)
+    if SEED not in study.user_attrs:  # another program has made the study
+        study.set_user_attr(SEED, _draw_seed())
+    return int(study.user_attrs[SEED])
 
 
 def load_study(storage: BaseStorage, name: str | None) -> optuna.Study:
@@ -95,9 +112,11 @@ def suggest(trial: Trial, space: Space) -> dict[str, Any]:
 
 
 def _suggest(trial: Trial, name: str, parameter: Parameter) -> Any:
+    ask: Any
     if isinstance(parameter, Categorical):
-        return trial.suggest_categorical(name, parameter.choices)
-    ask: Any = trial.suggest_int if isinstance(parameter, Int) else trial.suggest_float
+        ask = trial.suggest_categorical
+        return ask(name, parameter.choices)
+    ask = trial.suggest_int if isinstance(parameter, Int) else trial.suggest_float
     return ask(name, parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
 
 
@@ -118,28 +137,78 @@ def best_value(study: optuna.Study) -> float | None:
         return None
 
 
+def machine() -> str:
+    """Where process numbers mean the same: the host's name, its boot, and its namespace of process numbers.
+
+    Containers may share all but the last; where there is no such thing (not Linux), the host's name has to do.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return socket.gethostname()
+
+
 def worker_name(pid: int | None = None) -> str:
     """This machine and a process of it, by default this one."""
-    return f"{socket.gethostname()}:{os.getpid() if pid is None else pid}"
+    return f"{machine()}:{os.getpid() if pid is None else pid}"
 
 
 def fail_trials_of(study: optuna.Study, worker: str, error: str | None = None) -> list[FrozenTrial]:
     """Mark the trials that a worker has left running as failed; only with an error do they count as evaluated."""
-    left = [trial for trial in _running(study) if trial.user_attrs.get(WORKER) == worker]
-    for trial in left:
-        if error is not None:
-            study._storage.set_trial_user_attr(trial._trial_id, ERROR, error)
-        study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-    return left
+    return _fail(study, [trial for trial in running(study) if trial.user_attrs.get(WORKER) == worker], error)
 
 
-def fail_abandoned_trials(study: optuna.Study) -> None:
-    """Mark as failed the trials whose process was on this machine and is gone, as after a kill or a crash."""
-    workers: Iterable[str] = {str(trial.user_attrs.get(WORKER, "")) for trial in _running(study)}
-    for worker in workers:
-        machine, _, pid = worker.rpartition(":")
-        if machine == socket.gethostname() and pid.isdecimal() and _is_gone(int(pid)):
-            fail_trials_of(study, worker)
+def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> list[FrozenTrial]:
+    """Mark as failed the trials whose process is gone, or has given no sign of life for a while.
+
+    A process of this machine is known to be gone at once; of other processes, and in other containers, only the
+    heartbeat tells. Trials of other programs are left alone.
+
+    Args:
+        study: theirs.
+        mine: the ids of the trials that this process runs.
+    """
+    silent = _silent(study)
+    return _fail(
+        study,
+        [
+            trial
+            for trial in running(study)
+            if trial._trial_id not in mine
+            and WORKER in trial.user_attrs
+            and (trial._trial_id in silent or _is_gone(str(trial.user_attrs[WORKER])))
+        ],
+    )
+
+
+def beat(study: optuna.Study, trial_id: int) -> None:
+    """Leave a sign of life of a running trial."""
+    storage = study._storage
+    if isinstance(storage, BaseHeartbeat):
+        storage.record_heartbeat(trial_id)  # by the database's clock
+    else:
+        storage.set_trial_user_attr(trial_id, HEARTBEAT, time.time())
+
+
+def _silent(study: optuna.Study) -> set[int]:
+    """The ids of running trials whose last heartbeat is too long ago; of those that never had one nothing is known."""
+    storage = study._storage
+    if isinstance(storage, BaseHeartbeat):
+        return set(storage._get_stale_trial_ids(study._study_id))
+    latest = time.time() - STALE
+    return {t._trial_id for t in running(study) if float(t.user_attrs.get(HEARTBEAT, math.inf)) < latest}
+
+
+def _fail(study: optuna.Study, trials: list[FrozenTrial], error: str | None = None) -> list[FrozenTrial]:
+    failed = []
+    for trial in trials:
+        with suppress(UpdateFinishedTrialError):  # another process was faster
+            if error is not None:
+                study._storage.set_trial_user_attr(trial._trial_id, ERROR, error)
+            if study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL):
+                failed.append(trial)
+    return failed
 
 
 def enqueue_interrupted_trials(study: optuna.Study) -> None:
@@ -155,17 +224,22 @@ def enqueue_interrupted_trials(study: optuna.Study) -> None:
             tried.append(params)
 
 
-def _running(study: optuna.Study) -> list[FrozenTrial]:
+def running(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials that run, here or elsewhere, or whose process died."""
     return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
 
 
-def _is_gone(pid: int) -> bool:
-    if pid == os.getpid():  # in a container that was started again; this process has no trial yet
+def _is_gone(worker: str) -> bool:
+    """Whether a process is known to have ended: it was on this machine, and is not there any more."""
+    where, _, pid = worker.rpartition(":")
+    if where != machine() or not pid.isdecimal():
+        return False
+    if int(pid) == os.getpid():  # one of the same number, before a restart: this process knows its own trials
         return True
     if os.name != "posix":  # elsewhere signal 0 is not harmless
         return False
     try:
-        os.kill(pid, 0)
+        os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
     except PermissionError:
