@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from filelock import FileLock
 
+from modeseek.bench.campaign.claims import Claims
 from modeseek.errors import ModeseekWarning
 
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
@@ -92,6 +93,16 @@ class Store:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
+
+    def claims(self) -> Claims:
+        """For a campaign: `with store.claims() as claims`, then `claims.take(key)` before each replication is run."""
+        return Claims(self.folder)
+
+    def is_complete(self, task: str, method: str, key: str) -> bool:
+        """Whether the journal has a complete record with this key: what another campaign has finished by now."""
+        path = self.folder / task / f"{method}.jsonl"
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        return any(record.key == key and record.status == "complete" for record in filter(None, map(_parse, lines)))
 
     def __iter__(self) -> Iterator[Record]:
         """All whole records by task and method, those of equal keys once: the journal's last, else the packed one.
