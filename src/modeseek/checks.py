@@ -12,16 +12,17 @@ import torch
 from modeseek.errors import ConfigError, DeviceError, MissingExtraError
 
 
-def is_whole(value: Any, least: int | None = None) -> bool:
-    """Whether this is an integer, of NumPy or of Python but no bool, and at least `least`."""
+def is_whole(value: Any, least: int | None = None, most: int | None = None) -> bool:
+    """Whether this is an integer, of NumPy or of Python but no bool, within the bounds that are given."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and (least is None or value >= least)
+    return whole and (least is None or value >= least) and (most is None or value <= most)
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
     """The setting as an int, or a ConfigError that names it."""
-    if not is_whole(value, least):
-        raise ConfigError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    if not is_whole(value, least, most):
+        limit = "" if most is None else f" and at most {most}"
+        raise ConfigError(f"{name} must be a whole number of at least {least}{limit}, not {value!r:.60}")
     return int(value)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -13,10 +12,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from modeseek.checks import is_whole
+from modeseek.choices import Categorical, Choice, bin_of, centre_of, plain
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
-Choice: TypeAlias = bool | int | float | str | None
+__all__ = ["Categorical", "Choice", "Float", "Int", "Parameter"]
 
 # (k + 1/2) / n must come back as k after rounding; beyond 2^50 bins float64 has no room for the half.
 _MOST_VALUES = 2**50
@@ -24,21 +24,8 @@ _MOST_VALUES = 2**50
 _MOST_LOG = 2**40
 
 
-def _bin(u: Any, n: int) -> Any:
-    return np.minimum(np.floor(np.asarray(u) * n), n - 1)
-
-
-def _centre(k: Any, n: int) -> Any:
-    return (k + 0.5) / n
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar, or a 0-d array or tensor, as the Python value in it."""
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
-
-
 def _real(value: Any) -> float:
-    value = _plain(value)
+    value = plain(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"must be a number, not {value!r}")
     try:
@@ -51,7 +38,7 @@ def _real(value: Any) -> float:
 
 
 def _whole(value: Any) -> int:
-    value = _plain(value)
+    value = plain(value)
     if not is_whole(value):
         raise ValueError(f"must be an integer, not {value!r}")
     return int(value)
@@ -109,6 +96,11 @@ class Float(_Bounds):
                 raise SpaceError(f"step must be above 0, not {self.step}; leave it out for a continuous parameter")
             if self.size > _MOST_VALUES:
                 raise SpaceError(f"step={self.step} makes too many values; leave it out for a continuous parameter")
+            if self.step < 4 * math.ulp(max(-self.low, self.high)):
+                raise SpaceError(
+                    f"step={self.step} is finer than floating-point numbers between {self.low} and {self.high}; "
+                    "leave it out, subtract an offset in the objective, or use an Int"
+                )
 
     @property
     def size(self) -> int | float:
@@ -123,7 +115,7 @@ class Float(_Bounds):
         if self.step is None:
             return number
         k = min(round((_exact(number) - _exact(self.low)) / _exact(self.step)), int(self.size) - 1)
-        if abs(self._value(k) - number) > 1e-6 * self.step + 2 * math.ulp(number):
+        if abs(self._value(k) - number) > min(1e-6 * self.step + 2 * math.ulp(number), self.step / 4):
             raise ValueError(f"{number!r} is not low + k * step with low={self.low}, step={self.step}")
         return self._value(k)
 
@@ -131,7 +123,7 @@ class Float(_Bounds):
         """A checked value to its coordinate."""
         if self.step is not None:
             k = round((_exact(value) - _exact(self.low)) / _exact(self.step))
-            return float(_centre(k, int(self.size)))
+            return float(centre_of(k, int(self.size)))
         low, high, x = self.low, self.high, value
         if self.log:
             low, high, x = math.log(low), math.log(high), math.log(x)
@@ -144,7 +136,7 @@ class Float(_Bounds):
     def decode(self, u: float) -> float:
         """A coordinate in [0, 1] to a value, always inside."""
         if self.step is not None:
-            return self._value(int(_bin(u, int(self.size))))
+            return self._value(int(bin_of(u, int(self.size))))
         if u in (0.0, 1.0):
             return self.high if u else self.low
         if self.log:
@@ -159,11 +151,11 @@ class Float(_Bounds):
     def snap(self, u: Array) -> Array:
         """Coordinates to the coordinates of values: u: n -> n."""
         n = self.size
-        return u if self.step is None else np.asarray(_centre(_bin(u, int(n)), int(n)))
+        return u if self.step is None else np.asarray(centre_of(bin_of(u, int(n)), int(n)))
 
     def centres(self) -> Array:
         """The coordinates of all values, when there are finitely many."""
-        return np.asarray(_centre(np.arange(self.size), int(self.size)))
+        return np.asarray(centre_of(np.arange(self.size), int(self.size)))
 
     def _value(self, k: int) -> float:
         # Exact decimal arithmetic: 0 + 3 * 0.1 is 0.3 and not 0.30000000000000004.
@@ -200,6 +192,11 @@ class Int(_Bounds):
         """Number of values."""
         return (self.high - self.low) // self.step + 1
 
+    @property
+    def is_exact_as_float(self) -> bool:
+        """Whether float64 tells all values apart, as a storage needs that keeps numbers in it: Optuna's does."""
+        return max(-self.low, self.high) <= 2**53
+
     def check(self, value: Any) -> int:
         """The value as an int; ValueError when it is none of this parameter's."""
         number = int(self._inside(_whole(value)))
@@ -225,14 +222,14 @@ class Int(_Bounds):
 
     def _index(self, u: Any) -> Any:
         if not self.log:
-            return _bin(u, self.size)
+            return bin_of(u, self.size)
         low, high = self._log_edges()
         value = np.floor(np.exp(low + u * (high - low)) + 0.5)
         return np.clip(value, self.low, self.high) - self.low
 
     def _coordinate(self, k: Any) -> Any:
         if not self.log:
-            return _centre(k, self.size)
+            return centre_of(k, self.size)
         low, high = self._log_edges()
         value = k + self.low
         centre = (np.log(value - 0.5) + np.log(value + 0.5)) / 2
@@ -242,64 +239,5 @@ class Int(_Bounds):
         # Half a step beyond each end, so that the first and the last value have whole bins.
         return math.log(self.low - 0.5), math.log(self.high + 0.5)
 
-
-@dataclass(frozen=True)
-class Categorical:
-    """One of several choices: strings, numbers, booleans or None, without order but kept in the order given."""
-
-    choices: Sequence[Choice]
-
-    def __post_init__(self) -> None:
-        if isinstance(self.choices, str | bytes) or not isinstance(self.choices, Sequence | np.ndarray):
-            raise SpaceError(f"choices must be a list, not {self.choices!r}")
-        choices = tuple(_plain(choice) for choice in self.choices)
-        if not choices:
-            raise SpaceError("choices must not be empty")
-        seen = set()
-        for choice in choices:
-            if choice is not None and not isinstance(choice, bool | int | float | str):
-                raise SpaceError(f"a choice must be None, a bool, a number or a string, not {choice!r}; use its name")
-            if isinstance(choice, float) and not math.isfinite(choice):
-                raise SpaceError(f"a choice must not be {choice!r}; use a string for it")
-            if choice in seen:
-                raise SpaceError(f"choice {choice!r} is there twice; choices must differ (1, 1.0 and True are equal)")
-            seen.add(choice)
-        object.__setattr__(self, "choices", choices)
-
-    @property
-    def size(self) -> int:
-        """Number of choices."""
-        return len(self.choices)
-
-    def check(self, value: Any) -> Choice:
-        """The choice equal to this value; ValueError when there is none."""
-        value = _plain(value)
-        for choice in self.choices:
-            if isinstance(choice, bool) == isinstance(value, bool) and type(value) in _SCALARS and choice == value:
-                return choice
-        raise ValueError(f"{value!r} is not one of {list(self.choices)}")
-
-    def encode(self, value: Choice) -> float:
-        """A checked value to its coordinate."""
-        return float(_centre(self.choices.index(value), self.size))
-
-    def decode(self, u: float) -> Choice:
-        """A coordinate in [0, 1] to a choice."""
-        return self.choices[int(_bin(u, self.size))]
-
-    def snap(self, u: Array) -> Array:
-        """Coordinates to the coordinates of choices: u: n -> n."""
-        return np.asarray(_centre(_bin(u, self.size), self.size))
-
-    def centres(self) -> Array:
-        """The coordinates of all choices."""
-        return np.asarray(_centre(np.arange(self.size), self.size))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON-able values."""
-        return {"choices": list(self.choices)}
-
-
-_SCALARS = (type(None), bool, int, float, str)
 
 Parameter: TypeAlias = Float | Int | Categorical

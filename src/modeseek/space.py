@@ -97,7 +97,7 @@ class Space:
         for name, parameter in self._parameters.items():
             try:
                 checked[name] = parameter.check(values[name])
-            except ValueError as error:
+            except Exception as error:  # also what a foreign object raises when it is looked at
                 raise ParameterError(f"parameter {name!r}: {error}") from error
         return np.array(list(checked.values()), dtype=np.float64) if self._box else checked
 
@@ -142,10 +142,16 @@ class Space:
         """The space that `to_dict` described; SpaceError when it describes none."""
         try:
             box, entries = document["box"], [dict(entry) for entry in document["parameters"]]
+            for entry in entries:
+                if any(isinstance(choice, dict) for choice in entry.get("choices", ())):
+                    raise SpaceError(
+                        f"choices of {entry['name']!r} are members of an Enum, which only your code has: give the "
+                        "space as well, as in Optimizer.load(path, space=space)"
+                    )
             parameters = {entry.pop("name"): KINDS[entry.pop("type")](**entry) for entry in entries}
         except SpaceError:
             raise
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise SpaceError(f"this does not describe a space: {type(error).__name__}: {error}") from error
         if len(parameters) != len(entries) or not isinstance(box, bool):
             raise SpaceError("this does not describe a space: two parameters of one name, or 'box' is not a bool")
@@ -157,6 +163,28 @@ class Space:
         if boxed._parameters != parameters:
             raise SpaceError("this does not describe a box: its parameters are Floats x0, x1, ... without log or step")
         return boxed
+
+    def describes(self, document: Mapping[str, Any]) -> bool:
+        """Whether `to_dict` of an equal space gave this."""
+        return _key(document) == self._key()
+
+    def to_json(self, params: Params) -> Any:
+        """Parameters of this space as JSON-able values."""
+        return params.tolist() if self._box else {name: self._stored(name, value) for name, value in params.items()}
+
+    def from_json(self, stored: Any) -> Any:
+        """The parameters that `to_json` gave; others come back as they are, for `validate` to refuse."""
+        if self._box or not isinstance(stored, dict):
+            return stored
+        return {name: self._meant(name, value) for name, value in stored.items()}
+
+    def _stored(self, name: str, value: Any) -> Any:
+        parameter = self._parameters[name]
+        return parameter.to_json(value) if isinstance(parameter, Categorical) else value
+
+    def _meant(self, name: str, stored: Any) -> Any:
+        parameter = self._parameters.get(name)
+        return parameter.from_json(stored) if isinstance(parameter, Categorical) else stored
 
     def _as_dict(self, params: Params) -> Mapping[str, Any]:
         if self._box:
@@ -183,10 +211,7 @@ class Space:
         return np.clip(points, 0.0, 1.0)
 
     def _key(self) -> str:
-        document = self.to_dict()
-        if not self._box:
-            document["parameters"].sort(key=lambda entry: entry["name"])
-        return json.dumps(document, sort_keys=True)  # tells 1 from True and 1.0, which `==` does not
+        return _key(self.to_dict())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self._key() == other._key()
@@ -208,6 +233,12 @@ class Space:
             return f"Space({self._parameters!r})"
         edges: Sequence[Any] = list(self._parameters.values())
         return f"Space.box({[e.low for e in edges]}, {[e.high for e in edges]})"
+
+
+def _key(document: Mapping[str, Any]) -> str:
+    if not document["box"]:
+        document = {**document, "parameters": sorted(document["parameters"], key=lambda entry: entry["name"])}
+    return json.dumps(document, sort_keys=True)  # tells 1 from True and 1.0, which `==` does not
 
 
 def _edge(i: int, low: float, high: float) -> Float:
