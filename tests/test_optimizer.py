@@ -21,6 +21,7 @@ from modeseek import (
     TrialState,
     dms,
 )
+from modeseek.proposer import remaining
 
 CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
 BOX = Space.box([-5, -5], [5, 5])
@@ -79,8 +80,8 @@ def test_told_points_count_toward_the_design_and_failed_ones_are_replaced():
     run(opt, 3)
     assert [trial.origin for trial in opt.trials] == ["told"] * 2 + ["initial"] * 3 + ["model"]
     plain = Optimizer(BOX, seed=0, config=CHEAP)
-    plain.ask(3)
-    assert np.array_equal(points(opt)[2:5], points(plain))
+    plain.ask(5)
+    assert np.array_equal(points(opt)[2:5], points(plain)[2:5])
 
 
 def test_nothing_told_means_sobol_however_many_are_asked():
@@ -97,9 +98,9 @@ def test_each_suggestion_has_its_own_randomness_and_the_state_before(monkeypatch
     def calls(seed):
         seen = []
 
-        def spy(X, Y, config, generator, state, pending, **rest):
-            seen.append((generator.initial_seed(), state))
-            return suggest(X, Y, config, generator, state, pending, **rest)
+        def spy(X, Y, config, generators, state, *rest, **options):
+            seen.append((generators[0].initial_seed(), state))
+            return suggest(X, Y, config, generators, state, *rest, **options)
 
         monkeypatch.setattr(dms, "suggest", spy)
         opt = run(Optimizer(BOX, seed=seed, config=CHEAP, n_initial=2), 2)
@@ -198,7 +199,7 @@ def test_where_the_model_repeats_itself_the_best_labelled_fresh_point_is_taken(m
 def test_what_is_left_of_a_large_finite_space_is_drawn_at_random():
     opt = Optimizer(Space({"a": Int(1, 10**6)}), seed=0, config=CHEAP, n_initial=3)
     run(opt, 4, lambda p: abs(p["a"] - 500_000))
-    left = opt._remaining()
+    left = remaining(opt.space, points(opt), np.random.default_rng(0))
     assert len(left) > 1000
     assert not set(left[:, 0]) & set(points(opt)[:, 0])
 
@@ -208,7 +209,7 @@ def test_each_warning_comes_once(monkeypatch):
 
     def failing(*args, **rest):
         suggestion = suggest(*args, **rest)
-        object.__setattr__(suggestion, "fell_back", torch.tensor([True]))
+        object.__setattr__(suggestion, "diverged", torch.tensor([True]))
         object.__setattr__(suggestion.gp, "fit_failed", torch.tensor([True]))
         return suggestion
 
@@ -267,8 +268,9 @@ def test_large_seeds_are_seeds():
     assert Optimizer(BOX, seed=np.int64(7)).ask() == Optimizer(BOX, seed=7).ask()
 
 
-def test_one_thread_beside_running_trials_and_all_of_them_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt = Optimizer(Space.box([0], [1]), seed=0, config=CHEAP, n_initial=2)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_suggestion_uses_one_thread_unless_asked_for_more(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    opt = Optimizer(Space.box([0], [1]), seed=0, config=CHEAP, n_initial=2, threads=threads)
     for value in (1.0, 2.0):
         opt.tell(opt.ask(), value)
     seen = []
@@ -280,10 +282,10 @@ def test_one_thread_beside_running_trials_and_all_of_them_otherwise(monkeypatch:
     true = dms.suggest
     monkeypatch.setattr(dms, "suggest", spy)
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
+    torch.set_num_threads(3)
     try:
         opt.ask(2)
-        assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
-    assert seen == [2, 1], "the second of a pair sees the first as running"
+    assert seen == [threads] * 2

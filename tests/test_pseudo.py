@@ -46,10 +46,10 @@ def test_sobol_points_depend_on_the_generator_alone() -> None:
 @pytest.mark.parametrize("rho", [0.0, 1.0, 3.0])
 def test_refinement_stays_in_the_cube_and_raises_labels(refine: str, rho: float) -> None:
     gp = some_gp(d=3)
-    start, label_start = pseudo_dataset(gp, m=64, K=0, rho=rho, refine=refine, generator=generator(1))
+    start, label_start = pseudo_dataset(gp, m=64, K=0, rho=rho, refine=refine, source=generator(1))
     last = label_start.mean()
     for K in (1, 5, 20):
-        x, label = pseudo_dataset(gp, m=64, K=K, rho=rho, refine=refine, generator=generator(1))
+        x, label = pseudo_dataset(gp, m=64, K=K, rho=rho, refine=refine, source=generator(1))
         assert ((x >= 0) & (x <= 1)).all()
         torch.testing.assert_close(label, gp.label(x, rho))
         assert label.mean() >= last
@@ -79,7 +79,7 @@ def test_joint_refinement_keeps_points_further_apart_on_a_single_hill() -> None:
     gp = fit(X, standardize(-(X - 0.4).square().sum(-1)))
 
     def spread(refine: str) -> Tensor:
-        x, _ = pseudo_dataset(gp, m=128, K=6, rho=1.0, refine=refine, generator=generator())
+        x, _ = pseudo_dataset(gp, m=128, K=6, rho=1.0, refine=refine, source=generator())
         return torch.cdist(x, x).median()
 
     assert spread("joint") > 1.2 * spread("point")
@@ -113,7 +113,7 @@ def halves(d: int, continuous: int) -> Rounding:
 def test_rounded_inputs_are_labelled_where_they_are_evaluated() -> None:
     gp = some_gp(b=3, d=3)
     rounding = halves(gp.X.shape[-1], 1)
-    x, label = pseudo_dataset(gp, m=64, K=3, rho=1.0, refine="joint", generator=generator(1), rounding=rounding)
+    x, label = pseudo_dataset(gp, m=64, K=3, rho=1.0, refine="joint", source=generator(1), rounding=rounding)
     assert x.equal(rounding.snap(x))
     assert len(x[..., 0].unique()) > 10
     torch.testing.assert_close(label, gp.label(x, 1.0))

@@ -14,6 +14,7 @@ from modeseek.pseudo import Refinement
 
 Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "never"]
+MIN_PERIOD = 4  # iterations from one far look to the next, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,8 @@ class DMSConfig:
         train_on: "pseudo"; or, for ablations, "observed" to train on the observations alone, or "nothing" to do without
             a model, so that the best of the pseudo-dataset takes the place of the mode.
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
-        rho_far: its weight in every 2d-th iteration, which is for what lies far from all that is known; None: as ever.
+        rho_far: its weight in every 2d-th iteration, which looks far away from all that is known (see `rho_after`);
+            None: use `rho` throughout.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
         polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
         w: strength of classifier-free guidance; 0: samples follow the condition as it was learned.
@@ -84,10 +86,16 @@ class DMSConfig:
             ("warp", Warping),
         ):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
-        for name, least in _WHOLE:
+        for name, least, most in _WHOLE:
             value = getattr(self, name)
             if value is not None or name not in ("m", "S"):
-                object.__setattr__(self, name, whole_number(f"DMSConfig: {name}", value, least))
+                object.__setattr__(self, name, whole_number(f"DMSConfig: {name}", value, least, most))
+        m, S = self.m or 1500, self.S or 400
+        if (self.epochs * m + 2 * self.steps * S) * self.hidden**2 > _MOST_TRAINING or self.K * m > _MOST_CLIMBING:
+            raise ConfigError(
+                f"DMSConfig: one suggestion would take hours with epochs={self.epochs}, K={self.K}, m={self.m}, "
+                f"hidden={self.hidden}, steps={self.steps}, S={self.S}; lower some of them"
+            )
         far = self.rho_far
         _require(far is None or (_is_real(far) and 0 <= far < math.inf), "rho_far", "None or in [0, inf)", far)
         for name, low, high, closed in _RANGES:
@@ -127,21 +135,30 @@ class DMSConfig:
         m, _, S = _sizes_by_dimension(d)
         return m if self.m is None else self.m, self.K, S if self.S is None else self.S
 
-    def rho_after(self, n: int, d: int) -> float:
-        """ρ of the iteration that follows n observations."""
-        return self.rho if self.rho_far is None or n % (2 * d) != 2 * d - 1 else self.rho_far
+    def rho_after(self, n: int, d: int, left: int | None = None) -> float:
+        """ρ of the iteration that follows n observations, with `left` evaluations to the end, where that is known.
+
+        Every 2d-th iteration looks far, in one dimension every fourth. What is found there has to be followed up, so
+        that there is no such look in the last 2d evaluations of a run whose end is known.
+        """
+        period = max(2 * d, MIN_PERIOD)
+        far = n % period == period - 1 and (left is None or left > period)
+        return self.rho_far if far and self.rho_far is not None else self.rho
 
 
-_WHOLE = (  # name, smallest value
-    ("m", 1),
-    ("K", 0),
-    ("S", 1),
-    ("epochs", 1),
-    ("batch_size", 1),
-    ("hold_epochs", 0),
-    ("hidden", 1),
-    ("steps", 1),
+# No setting may take gigabytes, nor may all of them take hours for one suggestion: settings come from files, too.
+_WHOLE = (  # name, smallest and largest value
+    ("m", 1, 20_000),
+    ("K", 0, 1_000),
+    ("S", 1, 10_000),
+    ("epochs", 1, 100_000),
+    ("batch_size", 1, 20_000),
+    ("hold_epochs", 0, 100_000),
+    ("hidden", 1, 4_096),
+    ("steps", 1, 10_000),
 )
+_MOST_TRAINING = 10**13  # multiplications in one layer of the network; the paper's settings have 10^10
+_MOST_CLIMBING = 10**6  # steps of L-BFGS over all pseudo-inputs; the paper's settings have 4 x 10^4
 _RANGES = (  # name, low, high, whether low itself is allowed
     ("rho", 0, math.inf, True),
     ("w", 0, math.inf, True),

@@ -57,6 +57,11 @@ class ConstrainedGP:
         return self.objective.hyperparameters
 
     @property
+    def evaluations(self) -> int:
+        """Calls of the MAP objective that the fits took."""
+        return self.objective.evaluations + self.margins.evaluations
+
+    @property
     def fit_failed(self) -> Tensor:
         """b, the elements where some GP fell back to prior hyperparameters."""
         return self.objective.fit_failed | self.margins.fit_failed.any(0)

@@ -11,8 +11,9 @@ Notation, as in the paper (b leading batch dimensions: independent problems side
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
+from modeseek.draws import Draws, Randomness
 from modeseek.modes import dominant_mode
 from modeseek.outcome_transforms import standardize, warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset
@@ -40,6 +42,11 @@ class State(NamedTuple):
     noise: Tensor  # b, float64
     network: Tensor  # b x P, float32
 
+    @classmethod
+    def of_rows(cls, states: Sequence[State]) -> State:
+        """States of several problems side by side."""
+        return states[0] if len(states) == 1 else cls(*map(torch.cat, zip(*states, strict=True)))
+
 
 @dataclass(frozen=True)
 class Found:
@@ -53,6 +60,7 @@ class Found:
     rho: float  # the weight of σ in this iteration's labels
     network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
+    diverged: Tensor  # b, True where that is because it gave no finite samples
     seconds: dict[str, float]  # by stage
 
 
@@ -63,70 +71,80 @@ class Suggestion(Found):
     gp: GP | ConstrainedGP
     state: State
 
+    def row(self, i: int) -> Suggestion:
+        """The suggestion for one problem of the batch, as a batch of one."""
+        return self if len(self.x_next) == 1 else _row(self, i)
+
 
 def suggest(
     X: Tensor,
     Y: Tensor,
     config: DMSConfig,
-    generator: torch.Generator,
+    source: Randomness,
     state: State | None = None,
     pending: Tensor | None = None,
     constraints: Tensor | None = None,
     rounding: Rounding | None = None,
+    left: int | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
     Args:
         X: b x n x d, float64, observed inputs on the unit cube. Everything runs on its device.
         Y: b x n, float64, their outcomes, to be maximized, of any scale.
-        generator: on the CPU, so that the Sobol points of a seed are the same on every device.
+        source: of random numbers, on the CPU, so that the Sobol points of a seed are the same on every device: a
+            generator per batch element, or one that seeds them.
         state: what the iteration before returned.
         pending: b x p x d, inputs whose outcomes are still to come, or never will.
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
+        left: evaluations until the end of the run, this one included; None: not known.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
     objective = fit_surrogate(X, Y, config, state, pending)
     gp = objective if constraints is None else constrain(objective, X, constraints)
     clock.lap("fit")
-    found = seek(gp, config, generator, None if state is None else state.network, rounding, clock)
+    found = seek(gp, config, source, None if state is None else state.network, rounding, left, clock)
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
 
 def seek(
     gp: Surrogate,
     config: DMSConfig,
-    generator: torch.Generator,
+    source: Randomness,
     network: Tensor | None = None,
     rounding: Rounding | None = None,
+    left: int | None = None,
     clock: _Clock | None = None,
 ) -> Found:
     """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
 
     Args:
         gp: on the unit cube.
-        generator: on the CPU.
+        source: as in `suggest`.
         network: b x P, where the training starts; None: anew.
-        rounding: as in `suggest`.
+        rounding, left: as in `suggest`.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
-    rho = config.rho_after(gp.X.shape[-2], d)
+    rho = config.rho_after(gp.X.shape[-2], d, left)
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
+    draws = Draws.of(source, batch)
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
         x, y_hat = gp.X, gp.y
     else:
-        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=rho, refine=config.refine, generator=generator, rounding=rounding)
+        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=rho, refine=config.refine, source=draws, rounding=rounding)
     clock.lap("pseudo")
 
-    noise = _generator_on(device, generator)
+    noise = draws.on(device)
     theta = fresh = initialize(tuple(batch), d, config.hidden, noise)
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
     x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config.t0)
+    diverged = torch.zeros_like(fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
         y, y_star = _standardized_labels(y_hat)
@@ -140,15 +158,16 @@ def seek(
             t0=config.t0,
             p_drop=config.p_drop,
             loss_weight=config.loss_weight,
-            generator=noise,
+            source=noise,
         )
         clock.lap("train")
 
         # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
-        x_0 = torch.randn(*batch, S, d, device=device, generator=noise)
+        x_0 = noise.randn(S, d).view(*batch, S, d)
         score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
-        samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, generator=noise)
-        fell_back = fell_back | ~loss.isfinite() | ~samples.isfinite().all(-1).all(-1)
+        samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
+        diverged = ~fell_back & ~(loss.isfinite() & samples.isfinite().all(-1).all(-1))
+        fell_back = fell_back | diverged
         x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
         theta = torch.where(fell_back[..., None], fresh, theta)
         clock.lap("sample")
@@ -158,7 +177,7 @@ def seek(
     if config.polish:
         x_next = polish(gp, mode, rho=rho, rounding=rounding)
     clock.lap("mode")
-    return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, clock.seconds)
+    return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
 
 
 def fit_surrogate(
@@ -176,7 +195,8 @@ def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> Tensor:
         return standardize(Y)
     if warping == "always":
         return warp(Y)
-    some = torch.linspace(0, X.shape[-2] - 1, min(X.shape[-2], EVIDENCE_SIZE)).long().to(X.device)
+    n = X.shape[-2]
+    some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
     return warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
 
 
@@ -192,7 +212,9 @@ def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, t0: float) -> Tensor:
 
     The model could not tell them apart, and their mode is that point.
     """
-    resolution = float(sde.h(torch.tensor(t0)).sqrt()) / 2  # the network's [−1, 1] is twice as wide as the cube
+    resolution = (
+        float(sde.h(torch.tensor(t0, dtype=torch.float64, device="cpu")).sqrt()) / 2
+    )  # the network's [−1, 1] is twice as wide as the cube
     return (x - best).abs().amax(-1).median(-1).values < resolution
 
 
@@ -209,10 +231,22 @@ def _schedule(config: DMSConfig) -> Schedule:
     return Schedule(**{field.name: getattr(config, field.name) for field in fields(Schedule)})
 
 
-def _generator_on(device: torch.device, generator: torch.Generator) -> torch.Generator:
-    """A generator for draws on `device`, seeded by one on the CPU."""
-    seed = int(torch.randint(2**62, (), generator=generator))
-    return torch.Generator(device).manual_seed(seed)
+Tree = TypeVar("Tree")
+
+
+def _row(tree: Tree, i: int, dim: int = 0) -> Tree:
+    """Element i of every tensor in a (named) tuple or dataclass, as a batch of one."""
+    value: Any = tree
+    if isinstance(value, Tensor):
+        return cast(Tree, value.narrow(dim, i, 1))
+    if isinstance(value, ConstrainedGP):  # whose margins have the constraints before the batch
+        of_margins = {name: _row(getattr(value, name), i, 1) for name in ("margins", "thresholds")}
+        return cast(Tree, replace(value, objective=_row(value.objective, i), **of_margins))
+    if isinstance(value, tuple):
+        return cast(Tree, type(value)(*(_row(part, i, dim) for part in value)))
+    if is_dataclass(value) and not isinstance(value, type):
+        return cast(Tree, replace(value, **{name: _row(part, i, dim) for name, part in vars(value).items()}))
+    return tree
 
 
 class _Clock:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from modeseek.optimizer import Optimizer
+    from modeseek.result import Result
     from modeseek.trials import Trial
 
 
@@ -60,6 +62,14 @@ class ObjectiveError(ModeseekError, ValueError):
     """The objective is not where its name says, or cannot be called with a dict of parameters."""
 
 
+class ObjectiveTypeError(ModeseekError, TypeError):
+    """The objective returns None, text, a tuple or the like where a number is expected."""
+
+
+class WorkerError(ModeseekError, RuntimeError):
+    """Worker processes cannot be started."""
+
+
 class StudyError(ModeseekError, ValueError):
     """A study is not there, or is of another direction or space than asked for."""
 
@@ -72,8 +82,24 @@ class CheckpointInUse(CheckpointError):  # noqa: N818
     """Another optimizer holds this checkpoint."""
 
 
+class CheckpointNotSaved(CheckpointError):  # noqa: N818
+    """A run has ended, and its last evaluations are only in memory: in `result`, and in `optimizer`, which can save."""
+
+    def __init__(self, message: str, result: Result, optimizer: Optimizer) -> None:
+        super().__init__(message)
+        self.result, self.optimizer = result, optimizer
+
+
+class CheckpointWarning(ModeseekWarning):
+    """A checkpoint could not be written; the run goes on and tries again after each evaluation."""
+
+
 class TrialFailedWarning(ModeseekWarning):
     """A trial was told something that is no finite number, and is kept as failed."""
+
+
+class IndependentSamplingWarning(ModeseekWarning):
+    """A parameter outside of the model was drawn at random."""
 
 
 class FitWarning(ModeseekWarning):

@@ -1,34 +1,30 @@
 """Ask and tell: Algorithm 1 of the paper as a loop that the user holds in hand.
 
-The initial design is one Sobol sequence fixed by the seed; after it, DMS proposes each point. Each suggestion draws
-its randomness from the seed and the trial's number, so a resumed run needs no random state.
+What to propose is decided in proposer.py; here is what was asked and told, and its file.
 """
 
 from __future__ import annotations
 
-import secrets
-import warnings
-from contextlib import AbstractContextManager
 from typing import Any, Self, get_args, overload
 
-import numpy as np
 import torch
 from filelock import FileLock
 
 from modeseek import checkpoint, dms
-from modeseek.checks import device_of, whole_number
+from modeseek.checks import whole_number
+from modeseek.computing import computing
 from modeseek.config import DMSConfig
-from modeseek.design import sobol
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted, TrialFailedWarning
-from modeseek.proposer import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
+from modeseek.errors import ConfigError, SpaceExhausted, TrialFailedWarning
+from modeseek.notices import warn
+from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
-from modeseek.trials import Direction, Origin, Trial, Trials, TrialState, as_number
-from modeseek.typing import Array, Params
+from modeseek.trials import Direction, Trial, Trials, TrialState, as_number
+from modeseek.typing import Params
 
 
 class Optimizer:
-    """Bayesian optimization by diffusion-based mode seeking, one question at a time; for use from one thread.
+    """Bayesian optimization by diffusion-based mode seeking: ask/tell interface, not thread-safe.
 
     Args:
         space: what to search.
@@ -37,6 +33,8 @@ class Optimizer:
         config: the settings of DMS; None is `DMSConfig()`.
         n_initial: evaluations before the model is used. What was told by `tell_params` counts, failed trials do not.
         device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
+        threads: of the CPU that a suggestion uses. More than one helps a little on an idle machine, and slows down
+            many times over beside busy cores.
     """
 
     def __init__(
@@ -48,24 +46,43 @@ class Optimizer:
         config: DMSConfig | None = None,
         n_initial: int = 10,
         device: str = "cpu",
+        threads: int = 1,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
         if direction not in get_args(Direction):
             raise ConfigError(f"direction must be 'minimize' or 'maximize', not {direction!r}")
-        if config is not None and not isinstance(config, DMSConfig):
-            raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
         self.space = space
         self.direction: Direction = direction
-        self.seed = secrets.randbits(63) if seed is None else whole_number("seed", seed, 0)
-        self.config = DMSConfig() if config is None else config
-        self.n_initial = whole_number("n_initial", n_initial, 1)
-        self.device = device_of(device)
-        self.suggestion: Suggestion | None = None  # the last one of the model, for plots and diagnosis
+        self._settings = Settings.of(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
+        self._proposer = Proposer(space, self._settings)
         self._trials = Trials(space)
-        self._state: dms.State | None = None
-        self._warned: set[type[ModeseekWarning]] = set()
         self._locks: dict[str, FileLock] = {}
+
+    @property
+    def seed(self) -> int:
+        """Decides all suggestions."""
+        return self._settings.seed
+
+    @property
+    def config(self) -> DMSConfig:
+        """The settings of DMS."""
+        return self._settings.config
+
+    @property
+    def n_initial(self) -> int:
+        """Evaluations before the model is used."""
+        return self._settings.n_initial
+
+    @property
+    def device(self) -> torch.device:
+        """Where suggestions are computed."""
+        return self._settings.device
+
+    @property
+    def suggestion(self) -> Suggestion | None:
+        """The last one of the model, for plots and diagnosis."""
+        return self._proposer.suggestion
 
     @property
     def d(self) -> int:
@@ -92,38 +109,46 @@ class Optimizer:
         done = self._trials.having(TrialState.COMPLETE)
         if not done:
             return None
-        X, Y = self._data()
-        with self._computing():
-            mu, _ = dms.fit_surrogate(X, Y, self.config, self._state).posterior(X)
+        history = self._trials.history(self.direction)
+        with computing(self.device, self._settings.threads):
+            X, Y = (torch.from_numpy(rows)[None].to(self.device) for rows in (history.X, history.Y))
+            mu, _ = dms.fit_surrogate(X, Y, self.config, self._proposer.state).posterior(X)
         return done[int(torch.nan_to_num(mu[0], nan=-torch.inf).argmax())]
 
     @overload
-    def ask(self) -> Trial: ...
+    def ask(self, n: None = None, *, left: int | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+    def ask(self, n: int, *, left: int | None = None) -> list[Trial]: ...
+    def ask(self, n: int | None = None, *, left: int | None = None) -> Trial | list[Trial]:
         """The next trial, or a list of the next n, to be evaluated side by side.
 
         Each is pending from now on, and later ones keep away from it. In a finite space no configuration comes twice:
         a list is shorter than n when fewer remain, and SpaceExhausted is raised when none does.
+
+        Args:
+            n: how many; None: one, not as a list.
+            left: evaluations until the end of the run, the next one included, if that is known: the last ones are
+                then not spent on looking far away.
         """
+        left = None if left is None else whole_number("left", left, 1)
         if n is None:
-            return self._ask()
+            return self._ask(left)
         asked: list[Trial] = []
-        for _ in range(whole_number("n", n, 1)):
+        for i in range(whole_number("n", n, 1)):
             try:
-                asked.append(self._ask())
+                asked.append(self._ask(None if left is None else max(left - i, 1)))
             except SpaceExhausted:
                 if not asked:
                     raise
                 break
         return asked
 
-    def tell(self, trial: Trial | int, value: Any = None, *, failed: bool = False, error: str | None = None) -> Trial:
+    def tell(self, trial: Trial | int, value: Any = None, *, failed: bool = False, error: object = None) -> Trial:
         """Report a trial (or its number) and get it back as told; in any order, once.
 
         A value that is no finite number makes a failed trial and a TrialFailedWarning. `failed=True` says that there
-        is none, `error` why. TrialError when the trial is unknown, of another optimizer, or told already.
+        is none, `error` why: a text, an exception, an exit status. TrialError when the trial is unknown, of another
+        optimizer, or told already.
         """
         own = self._trials.running(trial)
         if not failed and error is not None:
@@ -131,7 +156,7 @@ class Optimizer:
         if failed:
             if value is not None:
                 raise ConfigError("tell a value or failed=True, not both")
-            return self._trials.fail(own, error or "told as failed")
+            return self._trials.fail(own, error)
         return self._finish(own, *_judge(value))
 
     def tell_params(self, params: Params, value: Any) -> Trial:
@@ -158,9 +183,14 @@ class Optimizer:
         self._locks[checkpoint.resolve(path)] = lock
 
     @classmethod
-    def load(cls, path: checkpoint.StrPath, *, device: str = "cpu") -> Self:
-        """The optimizer that `save` wrote, going on as if it had never stopped; trials that ran then are `pending`."""
-        snapshot = checkpoint.read(path)
+    def load(
+        cls, path: checkpoint.StrPath, *, device: str = "cpu", threads: int = 1, space: Space | None = None
+    ) -> Self:
+        """The optimizer that `save` wrote, going on as if it had never stopped; trials that ran then are `pending`.
+
+        The space is needed only where choices are members of an Enum; it must be the one that was saved.
+        """
+        snapshot = checkpoint.read(path, space)
         optimizer = cls(
             snapshot.space,
             direction=snapshot.direction,
@@ -168,10 +198,11 @@ class Optimizer:
             config=snapshot.config,
             n_initial=snapshot.n_initial,
             device=device,
+            threads=threads,
         )
         optimizer._trials = snapshot.trials
         if snapshot.state is not None:
-            optimizer._state = dms.State(*(tensor.to(optimizer.device) for tensor in snapshot.state))
+            optimizer._proposer.state = dms.State(*(tensor.to(optimizer.device) for tensor in snapshot.state))
         return optimizer
 
     def close(self) -> None:
@@ -181,60 +212,20 @@ class Optimizer:
 
     def _snapshot(self) -> checkpoint.Snapshot:
         return checkpoint.Snapshot(
-            self.space, self.direction, self.seed, self.config, self.n_initial, self._trials, self._state
+            self.space, self.direction, self.seed, self.config, self.n_initial, self._trials, self._proposer.state
         )
 
-    def _ask(self) -> Trial:
-        if len({trial.unit for trial in self._trials}) >= self.space.size:
-            raise SpaceExhausted(f"all {self.space.size} configurations of the space have been proposed")
-        done = len(self._trials.having(TrialState.COMPLETE))
-        if done == 0 or done + len(self.pending) < self.n_initial:
-            return self._propose(self._initial_point(), "initial")
-        suggestion = self._suggest()
-        point = choose(self.space, suggestion, self._trials.proposed(), self._rng())
-        trial = self._propose(point, "model")
-        self.suggestion, self._state = suggestion, suggestion.state
-        warn_once(suggestion, self._warned, stacklevel=3)
-        return trial
-
-    def _propose(self, u: Array, origin: Origin) -> Trial:
-        return self._trials.append(self.space.decode(u), origin)
+    def _ask(self, left: int | None) -> Trial:
+        history = self._trials.history(self.direction)
+        point, origin = self._proposer.propose(history, len(self._trials), left)
+        return self._trials.append(self.space.decode(point), origin)
 
     def _finish(self, trial: Trial, number: float | None, reason: str) -> Trial:
         if number is not None:
             return self._trials.complete(trial, number)
         told = self._trials.fail(trial, reason)
-        warnings.warn(f"trial {trial.number} failed: {reason}", TrialFailedWarning, stacklevel=3)
+        warn(f"trial {trial.number} failed: {reason}", TrialFailedWarning)
         return told
-
-    def _initial_point(self) -> Array:
-        """The first point of the seed's Sobol sequence that has not been proposed."""
-        points = self.space.snap(sobol(len(self._trials) + 64, self.d, generator(self.seed, 0)).numpy())
-        unseen = fresh(points, self._trials.proposed())
-        return np.asarray((unseen if len(unseen) else self._remaining())[0])
-
-    def _suggest(self) -> Suggestion:
-        X, Y = self._data()
-        # A failed trial has no outcome to show, but another one beside it would most likely fail as well.
-        pending = torch.from_numpy(self._trials.without_outcome()).to(self.device)[None]
-        stream = generator(self.seed, 1, len(self._trials))
-        with self._computing():
-            return dms.suggest(
-                X, Y, self.config, stream, self._state, pending, rounding=rounding(self.space, self.device)
-            )
-
-    def _remaining(self) -> Array:
-        return remaining(self.space, self._trials.proposed(), self._rng())
-
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(seeds(self.seed, 2, len(self._trials)))
-
-    def _data(self) -> tuple[torch.Tensor, torch.Tensor]:
-        X, Y = self._trials.data(self.direction)
-        return torch.from_numpy(X).to(self.device)[None], torch.from_numpy(Y).to(self.device)[None]
-
-    def _computing(self) -> AbstractContextManager[None]:
-        return computing(self.device, busy=bool(self.pending))
 
 
 def _judge(value: Any) -> tuple[float | None, str]:

@@ -1,117 +1,325 @@
-"""What `Optimizer` and the samplers for other tools do alike around a suggestion.
+"""The one policy behind `Optimizer`, the samplers for other tools and every campaign.
 
-Points are rows of the unit cube, k x d; "proposed" are those that were asked or told before, in any state.
+    initial design  ->  suggestion of DMS  ->  never a known point
+
+What is proposed follows from the space, the settings, the history and the trial's number, and from what the last
+suggestion left to start from (`Proposer.state`), which only saves time. All randomness comes from the seed, the
+purpose (`Stream`) and the trial's number, so that a resumed run needs no random state.
+
+Points are rows of the unit cube. Several problems of one size are proposed for side by side by `propose_all`; one
+problem is a batch of one.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
+from torch import Tensor
 
-from modeseek.dms import Suggestion
-from modeseek.errors import CollapseWarning, DeviceError, FitWarning, ModeseekWarning, SpaceExhausted
+from modeseek import dms
+from modeseek.checks import device_of, whole_number
+from modeseek.computing import computing
+from modeseek.config import DMSConfig
+from modeseek.design import sobol
+from modeseek.dms import Found, State, Suggestion
+from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhausted
+from modeseek.history import SAME_POINT, History, fresh
+from modeseek.notices import WarnOnce
 from modeseek.pseudo import Rounding
 from modeseek.space import Space
+from modeseek.surrogate import Surrogate
 from modeseek.typing import Array
 
-SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
 LISTABLE = 100_000  # finite spaces up to this size are searched whole for what is left
 DRAWS = 4096  # random points tried where a space is too large to list
+SPARE = 64  # points of the design looked at beyond the one whose turn it is
+
+_log = logging.getLogger(__name__)
+
+
+class Stream(IntEnum):
+    """What randomness is for; each purpose has a stream of its own."""
+
+    DESIGN = 0  # the Sobol sequence of the initial design
+    MODEL = 1  # a suggestion
+    OTHER = 2  # another point where the one suggested is known
+    INDEPENDENT = 3  # parameters outside of the model
+
+
+def new_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbits(63)
 
 
 def seeds(seed: int, *key: int) -> np.random.SeedSequence:
-    """The stream of randomness that a seed has for a purpose, and for a trial's number."""
+    """The randomness that a seed has for a purpose, and for a trial's number."""
     return np.random.SeedSequence(seed, spawn_key=key)
 
 
 def generator(seed: int, *key: int) -> torch.Generator:
-    """The same stream as a generator of torch's, on the CPU."""
+    """The same as a generator of torch's, on the CPU."""
     state = int(seeds(seed, *key).generate_state(1, np.uint64)[0])
-    return torch.Generator().manual_seed(state >> 1)  # torch takes seeds below 2^63
+    return torch.Generator("cpu").manual_seed(state >> 1)  # torch takes seeds below 2^63
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to propose; made by `Settings.of`, which checks and fills in what was left open."""
+
+    seed: int
+    design_seed: int  # of the initial design alone
+    config: DMSConfig
+    n_initial: int
+    device: torch.device
+    threads: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        seed: int | None = None,
+        config: DMSConfig | None = None,
+        n_initial: int = 10,
+        device: str = "cpu",
+        threads: int = 1,
+        least_initial: int = 1,
+        name_of_initial: str = "n_initial",
+    ) -> Settings:
+        """The settings that a user gave; ConfigError or DeviceError names the one that is wrong.
+
+        Args:
+            seed: a whole number, or None to draw one.
+            config: None is `DMSConfig()`.
+            n_initial: evaluations before the model is used.
+            device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
+            threads: of the CPU, for the fit, the training and the sampling alike.
+            least_initial, name_of_initial: what the tool that is asking allows, and calls it.
+        """
+        given: Any = config  # checked, whatever the annotation says
+        if given is not None and not isinstance(given, DMSConfig):
+            raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
+        seed = new_seed() if seed is None else whole_number("seed", seed, 0)
+        return cls(
+            seed=seed,
+            design_seed=seed,
+            config=DMSConfig() if config is None else config,
+            n_initial=whole_number(name_of_initial, n_initial, least_initial),
+            device=device_of(device),
+            threads=whole_number("threads", threads, 1),
+        )
+
+
+class Proposal(NamedTuple):
+    """The next point, and where it is from."""
+
+    point: Array  # d, snapped
+    origin: Literal["initial", "model"]
+
+
+class Proposer:
+    """Proposes points of one space, one after the other.
+
+    Attributes:
+        state: what the last suggestion left to start from; None: start anew.
+        suggestion: the last one, for plots and diagnosis.
+    """
+
+    def __init__(self, space: Space, settings: Settings, state: State | None = None) -> None:
+        self.space, self.settings, self.state = space, settings, state
+        self.suggestion: Suggestion | None = None
+        self._warn = WarnOnce()
+
+    def propose(self, history: History, number: int, left: int | None = None) -> Proposal:
+        """The next point, which nobody has proposed before; SpaceExhausted when there is none.
+
+        Args:
+            history: what is known.
+            number: of the trial that is to be proposed.
+            left: evaluations until the end of the run, this one included; None: not known.
+        """
+        return propose_all([self], [history], number, left)[0]
+
+    def check_not_exhausted(self, history: History) -> None:
+        """SpaceExhausted when every configuration of a finite space is known."""
+        size = self.space.size
+        if len(history.proposed) >= size and len(np.unique(history.proposed, axis=0)) >= size:
+            raise SpaceExhausted(f"all {size} configurations of the space have been proposed")
+
+    def needs_design(self, history: History) -> bool:
+        """Whether the initial design still goes on; the model needs an outcome at least."""
+        n = len(history.Y)
+        return n == 0 or n + len(history.pending) < self.settings.n_initial
+
+    def design_point(self, history: History, number: int) -> Array:
+        """Point `number` of the seed's Sobol sequence, or the next one that is not known: d."""
+        sequence = sobol(number + SPARE, self.space.d, generator(self.settings.design_seed, Stream.DESIGN))
+        points = fresh(self.space.snap(sequence[number:].numpy()), history.proposed)
+        return np.asarray(points[0]) if len(points) else self.another_point(history.proposed, number)
+
+    def suggest(self, history: History, number: int, left: int | None = None) -> Suggestion:
+        """Lines 4 to 8 of Algorithm 1 on this history."""
+        return suggest_all([self], [history], number, left)
+
+    def choose(self, suggestion: Suggestion, history: History, number: int) -> Array:
+        """x_next (d) of a batch of one, or where that is known, the best-labelled point that is not."""
+        return choose(
+            suggestion,
+            suggestion.gp,
+            history.proposed,
+            snap=self.space.snap,
+            others=lambda: remaining(self.space, history.proposed, self.rng(number)),
+        )
+
+    def another_point(self, known: Array, number: int) -> Array:
+        """A random point (d) that is not known; SpaceExhausted when there is none."""
+        return np.asarray(remaining(self.space, known, self.rng(number))[0])
+
+    def rng(self, number: int) -> np.random.Generator:
+        """For choices among points, of trial `number`."""
+        return np.random.default_rng(seeds(self.settings.seed, Stream.OTHER, number))
+
+    def learn(self, suggestion: Suggestion) -> None:
+        """Keep a suggestion (a batch of one) and its state, and say what went wrong in it."""
+        self.suggestion, self.state = suggestion, suggestion.state
+        if bool(suggestion.gp.fit_failed.any()):
+            self._warn("the surrogate could not be fitted; prior hyperparameters were used", FitWarning)
+        if bool(suggestion.diverged.any()):
+            self._warn(
+                "the diffusion model diverged; the best pseudo-labelled input was proposed instead", CollapseWarning
+            )
+        elif bool(suggestion.fell_back.any()):
+            _log.debug("diffusion model skipped: all candidates coincide")
+
+
+def propose_all(
+    proposers: Sequence[Proposer], histories: Sequence[History], number: int, left: int | None = None
+) -> list[Proposal]:
+    """A proposal for each of several problems with as many observations, side by side in the same tensors.
+
+    Args:
+        proposers: of spaces with as many parameters, with the same settings but for the seed.
+        histories: one per proposer, all with as many points of each kind.
+        number, left: as in `Proposer.propose`, the same for all.
+    """
+    for proposer, history in zip(proposers, histories, strict=True):
+        proposer.check_not_exhausted(history)
+    if proposers[0].needs_design(histories[0]):
+        rows = zip(proposers, histories, strict=True)
+        return [Proposal(proposer.design_point(history, number), "initial") for proposer, history in rows]
+    suggestion = suggest_all(proposers, histories, number, left)
+    proposals = []
+    for row, (proposer, history) in enumerate(zip(proposers, histories, strict=True)):
+        of_row = suggestion.row(row)
+        proposals.append(Proposal(proposer.choose(of_row, history, number), "model"))
+        proposer.learn(of_row)
+    return proposals
+
+
+def suggest_all(
+    proposers: Sequence[Proposer], histories: Sequence[History], number: int, left: int | None = None
+) -> Suggestion:
+    """One batched suggestion for several problems; arguments as in `propose_all`."""
+    settings = proposers[0].settings
+    device = settings.device
+
+    def stack(arrays: list[Array]) -> Tensor:
+        return torch.from_numpy(np.stack(arrays)).to(device)
+
+    states = [proposer.state for proposer in proposers]
+    with computing(device, settings.threads):
+        suggestion = dms.suggest(
+            stack([history.X for history in histories]),
+            stack([history.Y for history in histories]),
+            settings.config,
+            [generator(proposer.settings.seed, Stream.MODEL, number) for proposer in proposers],
+            None if None in states else State.of_rows([state for state in states if state is not None]),
+            stack([history.without_outcome for history in histories]),
+            stack([history.constraints for history in histories]) if histories[0].constraints.size else None,
+            rounding(_common_space(proposers), device),
+            left=left,
+        )
+    _log.debug("trial %d: fit of %d evaluations, rho %g", number, suggestion.gp.evaluations, suggestion.rho)
+    return suggestion
+
+
+def _common_space(proposers: Sequence[Proposer]) -> Space:
+    """The space that rounds for all; continuous ones need not be the same, since nothing is rounded there."""
+    first, *others = [proposer.space for proposer in proposers]
+    discrete = any(not all(is_continuous(space)) for space in (first, *others))
+    if discrete and any(space != first for space in others):
+        raise ValueError("problems with discrete parameters share a batch only if they have the same space")
+    return first
 
 
 def rounding(space: Space, device: torch.device) -> Rounding | None:
     """What an evaluation in this space makes of a point; None where all parameters are continuous."""
-    continuous = [math.isinf(space[name].size) for name in space.coordinates]
+    continuous = is_continuous(space)
     if all(continuous):
         return None
 
-    def snap(x: torch.Tensor) -> torch.Tensor:
+    def snap(x: Tensor) -> Tensor:
         points = space.snap(x.reshape(-1, space.d).cpu().numpy())
         return torch.from_numpy(points).to(device).view(x.shape)
 
-    return Rounding(snap, torch.tensor(continuous, device=device))
+    return Rounding(snap, torch.tensor(continuous, dtype=torch.bool, device=device))
 
 
-def fresh(points: Array, proposed: Array) -> Array:
-    """Those of the points that have not been proposed."""
-    if not len(proposed):
-        return points
-    distance, _ = cKDTree(proposed).query(points, p=np.inf, distance_upper_bound=SAME_POINT)
-    return np.asarray(points[np.isinf(distance)])
+def is_continuous(space: Space) -> list[bool]:
+    """Which coordinates of the cube, in order, are of continuous parameters."""
+    return [math.isinf(space[name].size) for name in space.coordinates]
 
 
-def remaining(space: Space, proposed: Array, rng: np.random.Generator) -> Array:
-    """Points not yet proposed, at least one, in random order: all of a listable space, else random ones."""
+def remaining(space: Space, known: Array, rng: np.random.Generator) -> Array:
+    """Points not yet known, at least one, in random order: all of a listable space, else random ones."""
     if space.size <= LISTABLE:
         points = rng.permutation(space.grid())
     else:
         points = space.snap(rng.random((DRAWS, space.d)))
-    points = fresh(points, proposed)
+    points = fresh(points, known)
     if not len(points):
         raise SpaceExhausted("no configuration was found that has not been proposed")
     return points
 
 
-def choose(space: Space, suggestion: Suggestion, proposed: Array, rng: np.random.Generator) -> Array:
-    """x_next, or where that was proposed before, the best-labelled point that was not (d)."""
-    x_next = space.snap(suggestion.x_next.cpu().numpy())
-    if len(fresh(x_next, proposed)):
-        return np.asarray(x_next[0])
-    pool = torch.cat([suggestion.candidates, suggestion.pseudo_x], dim=-2)[0]
-    points = fresh(space.snap(pool.cpu().numpy()), proposed)
-    if not len(points):
-        points = remaining(space, proposed, rng)
-    return best_labelled(points, suggestion)
+def choose(
+    found: Found,
+    surrogate: Surrogate,
+    known: Array,
+    *,
+    snap: Callable[[Array], Array],
+    others: Callable[[], Array],
+    tolerance: float = SAME_POINT,
+) -> Array:
+    """x_next of a batch of one, or where that is known, the best-labelled point at hand that is not: d.
 
-
-def best_labelled(points: Array, suggestion: Suggestion) -> Array:
-    """The point (d) that the suggestion's surrogate labels highest."""
-    labels = suggestion.gp.label(torch.from_numpy(points).to(suggestion.gp.X.device)[None], suggestion.rho)[0]
-    return np.asarray(points[int(torch.nan_to_num(labels, nan=-torch.inf).argmax())])
-
-
-@contextmanager
-def computing(device: torch.device, busy: bool) -> Iterator[None]:
-    """Around the numerics: one thread while trials are evaluated (`busy`), and errors that name the setting.
-
-    On cores that an objective keeps busy, threads that wait for each other are slower than one (docs/decisions.md).
+    Args:
+        found: what was found on the surrogate.
+        known: k x d.
+        snap: from points (n x d) to those that would be evaluated.
+        others: points to choose from where all at hand are known.
+        tolerance: how close points of the cube are one point.
     """
-    threads = torch.get_num_threads()
-    try:
-        if busy:
-            torch.set_num_threads(1)
-        yield
-    except torch.cuda.OutOfMemoryError as error:
-        raise DeviceError(
-            f"out of memory with device={str(device)!r}; use device='cpu', or a DMSConfig with smaller m and S"
-        ) from error
-    finally:
-        torch.set_num_threads(threads)
+    x_next = fresh(snap(found.x_next.cpu().numpy()), known, tolerance)
+    if len(x_next):
+        return np.asarray(x_next[0])
+    points = fresh(snap(pool_of(found)), known, tolerance)
+    return best_labelled(points if len(points) else others(), surrogate, found.rho)
 
 
-def warn_once(suggestion: Suggestion, warned: set[type[ModeseekWarning]], stacklevel: int) -> None:
-    """Say what went wrong in a suggestion, unless its kind of warning is among those `warned` of."""
-    for category, flags, message in (
-        (CollapseWarning, suggestion.fell_back, "an iteration did without its diffusion model"),
-        (FitWarning, suggestion.gp.fit_failed, "an iteration had no fitted surrogate"),
-    ):
-        if category not in warned and bool(flags.any()):
-            warned.add(category)
-            warnings.warn(f"{message}; {category.__doc__} This is said once.", category, stacklevel=stacklevel + 1)
+def pool_of(found: Found) -> Array:
+    """The points at hand besides x_next, of a batch of one: candidates and pseudo-inputs, (S + m) x d."""
+    return torch.cat([found.candidates, found.pseudo_x], dim=-2)[0].cpu().numpy()
+
+
+def best_labelled(points: Array, surrogate: Surrogate, rho: float) -> Array:
+    """The one of the points (k x d) that the surrogate, of a batch of one, labels highest: d."""
+    labels = surrogate.label(torch.from_numpy(points).to(surrogate.X)[None], rho)[0]
+    return np.asarray(points[int(torch.nan_to_num(labels, nan=-torch.inf).argmax())])

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from modeseek.design import sobol
+from modeseek.draws import Randomness
 from modeseek.lbfgs import Objective, lbfgs
+from modeseek.sketch import for_climbing
 from modeseek.surrogate import Surrogate
 
 POLISH_STEPS = 50
@@ -31,7 +33,7 @@ def pseudo_dataset(
     K: int,
     rho: float,
     refine: Refinement,
-    generator: torch.Generator,
+    source: Randomness,
     rounding: Rounding | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Refined inputs (b x m x d), rounded if asked, and their labels (b x m).
@@ -40,9 +42,9 @@ def pseudo_dataset(
     element as one vector with one step size, which keeps them apart where single runs would all end in one optimum.
     """
     *batch, _, d = gp.X.shape
-    x = sobol(m, d, generator, tuple(batch)).to(gp.X)
+    x = sobol(m, d, source, tuple(batch)).to(gp.X)
     if K > 0:
-        x = refine_inputs(gp, x, K=K, rho=rho, refine=refine)
+        x = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine)
     if rounding is not None:
         x = rounding.snap(x)
     return x, gp.label(x, rho)

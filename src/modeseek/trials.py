@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -17,11 +18,15 @@ import numpy as np
 
 from modeseek.checks import is_whole
 from modeseek.errors import TrialError
+from modeseek.history import History
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
 Direction = Literal["minimize", "maximize"]
 Origin = Literal["initial", "model", "told"]
+
+# The surrogate's matrices have n^2 entries: 20 GB each at this n. A file with more trials is refused as well.
+MOST_TRIALS = 50_000
 
 
 class TrialState(Enum):
@@ -44,6 +49,7 @@ class Trial:
         error: why it failed, or the objective's traceback; None unless failed.
         unit: the point of the unit cube that the surrogate sees, d numbers.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
+        starts: of a running one, how often `minimize` began to evaluate it within its own process and never heard of it.
     """
 
     number: int
@@ -53,6 +59,7 @@ class Trial:
     state: TrialState = TrialState.RUNNING
     value: float | None = None
     error: str | None = None
+    starts: int = field(default=0, compare=False)
 
     @property
     def params(self) -> Params:
@@ -60,7 +67,7 @@ class Trial:
         return self._params.copy()
 
     def __repr__(self) -> str:
-        error = "" if self.error is None else f", error={self.error.strip().splitlines()[-1]!r}"
+        error = "" if self.error is None else f", error={(self.error.strip().splitlines() or [''])[-1]!r}"
         return f"Trial(number={self.number}, {self.state.value}, value={self.value}, params={self._params!r}{error})"
 
 
@@ -82,6 +89,8 @@ class Trials:
 
     def append(self, params: Params, origin: Origin) -> Trial:
         """A new running trial; ParameterError when the parameters are not in the space."""
+        if len(self._trials) >= MOST_TRIALS:
+            raise TrialError(f"there are {MOST_TRIALS} trials, more than a Gaussian process can use; begin a new run")
         params = self.space.validate(params)
         if origin not in get_args(Origin):
             raise TrialError(f"a trial's origin must be one of {get_args(Origin)}, not {origin!r}")
@@ -107,27 +116,36 @@ class Trials:
         """Mark a running trial as complete with a finite value."""
         return self._set(replace(self.running(trial), state=TrialState.COMPLETE, value=as_number(value)))
 
-    def fail(self, trial: Trial | int, error: str) -> Trial:
-        """Mark a running trial as failed."""
-        return self._set(replace(self.running(trial), state=TrialState.FAILED, error=error))
+    def fail(self, trial: Trial | int, error: object) -> Trial:
+        """Mark a running trial as failed; the reason, whatever it is, is kept as text."""
+        return self._set(replace(self.running(trial), state=TrialState.FAILED, error=as_text(error)))
+
+    def count_start(self, trial: Trial | int, by: int = 1) -> Trial:
+        """Change by how much a running trial's evaluations have begun; see `Trial.starts`."""
+        own = self.running(trial)
+        return self._set(replace(own, starts=own.starts + by))
+
+    def reopen(self, trial: Trial) -> Trial:
+        """Make a failed trial a running one again."""
+        if self._trials[trial.number].state is not TrialState.FAILED:
+            raise TrialError(f"trial {trial.number} is not a failed one")
+        return self._set(replace(trial, state=TrialState.RUNNING, error=None, starts=0))
 
     def having(self, state: TrialState) -> list[Trial]:
         """The trials in one state, by number."""
         return [trial for trial in self._trials if trial.state is state]
 
-    def data(self, direction: Direction) -> tuple[Array, Array]:
-        """What the surrogate sees: X: n x d on the unit cube, Y: n, to be maximized; completed trials by number."""
-        done = self.having(TrialState.COMPLETE)
+    def history(self, direction: Direction) -> History:
+        """What the proposer sees: completed trials with outcomes to be maximized, running ones, failed ones."""
+        done, running, failed = map(self.having, (TrialState.COMPLETE, TrialState.RUNNING, TrialState.FAILED))
         values = np.array([trial.value for trial in done], dtype=np.float64)
-        return self._units(done), -values if direction == "minimize" else values
-
-    def without_outcome(self) -> Array:
-        """The running and the failed trials on the unit cube: p x d."""
-        return self._units([trial for trial in self._trials if trial.state is not TrialState.COMPLETE])
-
-    def proposed(self) -> Array:
-        """Every trial on the unit cube, in any state."""
-        return self._units(self._trials)
+        return History.of(
+            self._units(done),
+            -values if direction == "minimize" else values,
+            pending=self._units(running),
+            lost=self._units(failed),
+            proposed=self._units(self._trials),
+        )
 
     def best(self, direction: Direction) -> Trial | None:
         """The completed trial with the best value, the first of equals; None before there is one."""
@@ -151,29 +169,45 @@ def _same(a: Params, b: Params) -> bool:
 
 def as_number(value: Any) -> float:
     """A finite float from a number, or from an array or tensor that holds one; ValueError says what it is instead."""
-    if np.ma.is_masked(value):
-        raise ValueError("the value is masked, not a number")  # .item() would make it 0
-    if hasattr(value, "shape") and hasattr(value, "item"):
-        value = _item(value)
     if value is None:
         raise ValueError("the value is None, not a number; does the objective return what it computes?")
+    try:
+        number, reason = _converted(value)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever a foreign object raises when it is looked at, it is not a number
+        reason = as_text(error).splitlines()[-1]
+        raise ValueError(f"the value is a {type(value).__name__} that gives no number: {reason}") from error
+    if reason:
+        raise ValueError(reason)
+    return number
+
+
+def _converted(value: Any) -> tuple[float, str]:
+    """The number in a value, and what is wrong with it."""
+    if np.ma.is_masked(value):
+        return math.nan, "the value is masked, not a number"  # .item() would make it 0
+    if hasattr(value, "shape") and hasattr(value, "item"):
+        if math.prod(value.shape) != 1:
+            return math.nan, f"the value is an array of shape {tuple(value.shape)}, not one number"
+        value = value.item()
     if not isinstance(value, numbers.Real | Decimal):
-        raise ValueError(f"the value is a {type(value).__name__} ({value!r:.60}), not a number")
+        return math.nan, f"the value is a {type(value).__name__} ({value!r:.60}), not a number"
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if math.isnan(number):
-        raise ValueError("the value is NaN")
-    if math.isinf(number):
-        raise ValueError(f"the value is infinite ({value!r:.60})")
-    return number
+        return number, "the value is NaN"
+    return number, f"the value is infinite ({value!r:.60})" if math.isinf(number) else ""
 
 
-def _item(value: Any) -> Any:
+def as_text(error: object) -> str:
+    """Why a trial failed, as text: an exception with its traceback, anything else as it prints; never blank."""
     try:
-        if math.prod(value.shape) == 1:
-            return value.item()
-    except Exception as error:  # whatever a foreign array may raise, it is not a number
-        raise ValueError(f"the value is a {type(value).__name__} that gives no number: {error}") from error
-    raise ValueError(f"the value is an array of shape {tuple(value.shape)}, not one number")
+        if isinstance(error, BaseException):
+            return "".join(traceback.format_exception(error))
+        text = "" if error is None else str.__str__(str(error))
+    except Exception:  # from a __str__ that is not ours
+        text = f"a {type(error).__name__} that cannot be printed"
+    return text if text.strip() else "told as failed"

@@ -45,7 +45,7 @@ def test_heun_converges_with_order_two_on_a_linear_problem() -> None:
     x = torch.randn(1, 50, 1, dtype=torch.float64, generator=generator())
     errors = []
     for steps in (40, 80, 160, 320):
-        end = backward(gaussian_score(0.4, 0.5), x, sde=SDE, t0=T0, steps=steps, solver="ode", generator=generator())
+        end = backward(gaussian_score(0.4, 0.5), x, sde=SDE, t0=T0, steps=steps, solver="ode", source=generator())
         errors.append((end - exact_flow(x, 0.4, 0.5)).abs().max().item())
     orders = [math.log2(a / b) for a, b in itertools.pairwise(errors)]
     assert orders[-1] == pytest.approx(2.0, abs=0.15), orders
@@ -56,7 +56,7 @@ def test_heun_converges_with_order_two_on_a_linear_problem() -> None:
 @pytest.mark.parametrize(("mean", "sd"), [(0.0, 1.0), (0.6, 0.1), (-0.8, 0.02)])
 def test_fifty_steps_sample_a_gaussian(solver: str, mean: float, sd: float) -> None:
     x = torch.randn(1, 20_000, 1, dtype=torch.float64, generator=generator())
-    end = backward(gaussian_score(mean, sd), x, sde=SDE, t0=T0, steps=50, solver=solver, generator=generator(1))
+    end = backward(gaussian_score(mean, sd), x, sde=SDE, t0=T0, steps=50, solver=solver, source=generator(1))
     target = math.sqrt(sd**2 + SDE.h(torch.tensor(T0, dtype=torch.float64)).item())
     assert end.mean().item() == pytest.approx(mean, abs=0.01 + 0.05 * target)
     assert end.std().item() == pytest.approx(target, rel=0.1)
@@ -71,7 +71,7 @@ def test_both_solvers_find_both_modes_of_a_mixture() -> None:
 
     x = torch.randn(1, 5000, 1, dtype=torch.float64, generator=generator())
     for solver in ("ode", "sde"):
-        end = backward(score, x, sde=SDE, t0=T0, steps=50, solver=solver, generator=generator(1))
+        end = backward(score, x, sde=SDE, t0=T0, steps=50, solver=solver, source=generator(1))
         assert (end > 0).double().mean().item() == pytest.approx(0.7, abs=0.04)
         assert end[end > 0].mean().item() == pytest.approx(0.5, abs=0.02)
 
@@ -79,7 +79,7 @@ def test_both_solvers_find_both_modes_of_a_mixture() -> None:
 def test_one_step_is_enough_to_be_finite() -> None:
     x = torch.randn(2, 10, 3, generator=generator())
     for solver in ("ode", "sde"):
-        end = backward(gaussian_score(0.0, 0.5), x, sde=SDE, t0=T0, steps=1, solver=solver, generator=generator())
+        end = backward(gaussian_score(0.0, 0.5), x, sde=SDE, t0=T0, steps=1, solver=solver, source=generator())
         assert end.isfinite().all()
 
 

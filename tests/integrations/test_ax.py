@@ -113,7 +113,9 @@ def test_what_is_pending_or_failed_is_conditioned_on(fails: bool, monkeypatch: p
     if fails:
         client.mark_trial_failed(index)
     suggest, conditioned = dms.suggest, []
-    monkeypatch.setattr(dms, "suggest", lambda *args: conditioned.append(args[5]) or suggest(*args))
+    monkeypatch.setattr(
+        dms, "suggest", lambda *args, **options: conditioned.append(args[5]) or suggest(*args, **options)
+    )
     ask(client)
     point = _Codec(client._experiment.search_space).unit(params)
     assert point is not None
@@ -338,7 +340,7 @@ def test_without_ax_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPat
     for name in [name for name in sys.modules if name == "ax" or name.startswith("ax.")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "modeseek.integrations.ax")
-    with pytest.raises(ModeseekError, match=r'pip install "modeseek\[ax\]"') as raised:
+    with pytest.raises(ModeseekError, match=r"pip install -c constraints\.txt") as raised:
         importlib.import_module("modeseek.integrations.ax")
     assert isinstance(raised.value, ImportError)
 

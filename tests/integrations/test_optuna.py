@@ -45,10 +45,10 @@ def seen(monkeypatch):
     calls = []
     suggest = dms.suggest
 
-    def listening(X, Y, config, generator, state, pending, constraints, *rest):
+    def listening(X, Y, config, generator, state, pending, constraints, *rest, **options):
         calls.append({"X": X[0].numpy(), "Y": Y[0].numpy(), "pending": pending[0].numpy(), "state": state})
         calls[-1]["constraints"] = None if constraints is None else constraints[0].numpy()
-        return suggest(X, Y, config, generator, state, pending, constraints, *rest)
+        return suggest(X, Y, config, generator, state, pending, constraints, *rest, **options)
 
     monkeypatch.setattr(dms, "suggest", listening)
     return calls
@@ -330,13 +330,13 @@ def test_workers_that_ask_at_the_same_time_do_not_climb_the_same_optimum(monkeyp
         return -x - y / 2 if constrained else bowl(trial)
 
     storage = optuna.storages.InMemoryStorage()
-    study = study_of(sampler(config=FAIR), 4, objective, storage=storage)
+    study = study_of(sampler(config=FAIR), 5, objective, storage=storage)
     rival = optuna.load_study(study_name=study.study_name, storage=storage, sampler=sampler(config=FAIR, seed=1))
     suggest, alone, theirs = dms.suggest, [], []
 
-    def slow(*args):
+    def slow(*args, **options):
         monkeypatch.setattr(dms, "suggest", suggest)
-        suggestion = suggest(*args)
+        suggestion = suggest(*args, **options)
         alone.extend(suggestion.x_next[0].tolist())
         theirs.extend(rival.ask(SQUARE).params.values())
         return suggestion
@@ -553,9 +553,9 @@ def test_a_device_that_is_not_there():
 def test_each_warning_comes_once(monkeypatch):
     suggest = dms.suggest
 
-    def failing(*args):
-        suggestion = suggest(*args)
-        object.__setattr__(suggestion, "fell_back", torch.tensor([True]))
+    def failing(*args, **options):
+        suggestion = suggest(*args, **options)
+        object.__setattr__(suggestion, "diverged", torch.tensor([True]))
         object.__setattr__(suggestion.gp, "fit_failed", torch.tensor([True]))
         return suggestion
 
@@ -565,6 +565,7 @@ def test_each_warning_comes_once(monkeypatch):
         study_of(sampler(), 6)
     kinds = [warning.category for warning in said if issubclass(warning.category, CollapseWarning | FitWarning)]
     assert sorted(kinds, key=str) == [CollapseWarning, FitWarning]
+    assert {warning.filename for warning in said if warning.category in kinds} == {__file__}  # not one of Optuna's
 
 
 def test_without_optuna_the_command_that_installs_it():

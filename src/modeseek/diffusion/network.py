@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from modeseek.draws import Draws, Randomness
+
 EMBEDDING = 8  # width of each embedding, d_t = d_y in the paper
 TIME_SCALE = 30.0  # learned the score best of 1 to 1000 (docs/decisions.md); unscaled, most frequencies are constant
 
@@ -54,17 +56,20 @@ def layers(theta: Tensor, d: int, hidden: int) -> Layers:
     return Layers(*views)
 
 
-def initialize(batch_shape: tuple[int, ...], d: int, hidden: int, generator: torch.Generator) -> Tensor:
-    """θ with Kaiming-normal weights and zero biases, b x P, on the generator's device."""
-    theta = torch.zeros(*batch_shape, parameter_count(d, hidden), device=generator.device)
-    for weight in layers(theta, d, hidden)[::2]:
-        weight.normal_(0, math.sqrt(2 / weight.shape[-2]), generator=generator)
+def initialize(batch_shape: tuple[int, ...], d: int, hidden: int, source: Randomness) -> Tensor:
+    """θ with Kaiming-normal weights and zero biases, b x P, float32, on the generators' device."""
+    theta = Draws.of(source, batch_shape).randn(parameter_count(d, hidden)).reshape(*batch_shape, -1)
+    net = layers(theta, d, hidden)
+    for weight, bias in zip(net[::2], net[1::2], strict=True):
+        weight.mul_(math.sqrt(2 / weight.shape[-2]))
+        bias.zero_()
     return theta
 
 
 def embed(value: Tensor) -> Tensor:
     """Sinusoidal embedding of scalars (Vaswani et al. 2017): ... -> ... x 8."""
-    frequencies = 10_000.0 ** (-torch.arange(0, EMBEDDING, 2, device=value.device) / EMBEDDING)
+    exponents = torch.arange(0, EMBEDDING, 2, dtype=value.dtype, device=value.device) / EMBEDDING
+    frequencies = 10_000.0**-exponents
     angles = value[..., None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], -1)
 

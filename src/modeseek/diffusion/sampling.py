@@ -18,6 +18,7 @@ from torch import Tensor
 
 from modeseek.diffusion.network import condition_features, predict_noise
 from modeseek.diffusion.sde import VPSDE
+from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded
 
 Solver = Literal["ode", "sde"]
@@ -29,7 +30,7 @@ def guided_score(theta: Tensor, y: Tensor, *, w: float, sde: VPSDE, hidden: int)
 
     Both halves go through the network in one pass; without guidance there is only one.
     """
-    keep = torch.tensor([True] if w == 0 else [True, False], device=y.device)
+    keep = torch.tensor([True] if w == 0 else [True, False], dtype=torch.bool, device=y.device)
     labels = y[..., None].expand(*y.shape, len(keep))
 
     def score(x: Tensor, t: Tensor) -> Tensor:
@@ -47,10 +48,11 @@ def time_grid(steps: int, t0: float, device: torch.device | None = None) -> Tens
 
 @torch.no_grad()
 def backward(
-    score: Score, x: Tensor, *, sde: VPSDE, t0: float, steps: int, solver: Solver, generator: torch.Generator
+    score: Score, x: Tensor, *, sde: VPSDE, t0: float, steps: int, solver: Solver, source: Randomness
 ) -> Tensor:
     """Carry x (b x S x d), drawn from N(0, I), from t = 1 to t0 by `steps` Heun steps; the samples at t0."""
     half = 0.5 if solver == "ode" else 1.0
+    draws = Draws.of(source, x.shape[:-2])
 
     def drift(x: Tensor, t: Tensor) -> Tensor:
         return -sde.beta(t) * (0.5 * x + half * score(x, t))
@@ -71,6 +73,7 @@ def backward(
         t_next.copy_(then)
         if solver == "sde":
             # The variance of the increment is exactly ∫β over the step.
-            increment.normal_(generator=generator).mul_((sde.integral(now) - sde.integral(then)).sqrt())
+            noise = draws.randn(*x.shape[-2:], dtype=x.dtype).view(x.shape)
+            increment.copy_(noise.mul_((sde.integral(now) - sde.integral(then)).sqrt()))
         run()
     return x

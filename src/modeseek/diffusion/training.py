@@ -19,6 +19,7 @@ from torch import Tensor
 
 from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, embed, layers, mish
 from modeseek.diffusion.sde import VPSDE
+from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded, tree_map
 
 EPOCHS_PREPARED = 10  # epochs whose noisy inputs are made at once: fewer, larger operations; bounded memory
@@ -57,7 +58,7 @@ def train(
     t0: float,
     p_drop: float,
     loss_weight: LossWeight,
-    generator: torch.Generator,
+    source: Randomness,
 ) -> tuple[Tensor, Tensor]:
     """Train a network for each batch element on its own data; θ itself stays as it is.
 
@@ -65,21 +66,22 @@ def train(
         theta: b x P, where to start.
         x: b x m x d, inputs, of order one.
         y: b x m, standardized labels.
-        generator: on the device of theta.
+        source: of random numbers, on the device of theta.
 
     Returns:
         The trained θ (b x P), and each element's mean loss over the last epoch (b).
     """
     m, d = x.shape[-2:]
     batch = x.shape[:-2]
+    draws = Draws.of(source, batch)
     theta, x, y = theta.reshape(-1, theta.shape[-1]).clone(), x.reshape(-1, m, d), y.reshape(-1, m)
     sizes = {min(schedule.batch_size, m - start) for start in range(0, m, schedule.batch_size)}
     step = _TrainingStep(theta, d, hidden, schedule.weight_decay, sizes)
-    rates = torch.tensor([schedule.learning_rate(epoch) for epoch in range(schedule.epochs)], device=x.device)
+    rates = x.new_tensor([schedule.learning_rate(epoch) for epoch in range(schedule.epochs)])
     data: NoisyEpochs | None = None
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         lr = rates[first : first + EPOCHS_PREPARED]
-        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, generator)
+        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws)
         if data is None or len(lr) < len(data.lr):
             data = fresh
             run = recorded(partial(_run_epochs, step, data, schedule.batch_size), x.device)
@@ -116,25 +118,22 @@ def _noisy_epochs(
     t0: float,
     p_drop: float,
     loss_weight: LossWeight,
-    generator: torch.Generator,
+    draws: Draws,
 ) -> NoisyEpochs:
     """Epochs with the learning rates given; each epoch and element has its own shuffle, times, noise and drop-outs."""
-    shape = (len(lr), *y.shape)
-    order = _rand(shape, x, generator).argsort(-1)
+    (E, m), shape = (len(lr), y.shape[-1]), (len(lr), *y.shape)
+    by_order, by_time, by_drop = draws.rand(3, E, m, dtype=x.dtype).permute(1, 2, 0, 3)
+    order = by_order.argsort(-1)
     rows = torch.cat([x, embed(y)], -1).expand(*shape, -1)
     x0, label = rows.gather(-2, order[..., None].expand_as(rows)).split([x.shape[-1], EMBEDDING], -1)
-    t = t0 + (1 - t0) * _rand(shape, x, generator)
-    keep = (_rand(shape, x, generator) >= p_drop)[..., None]
-    noise = torch.randn(*shape, x.shape[-1], dtype=x.dtype, device=x.device, generator=generator)
+    t = t0 + (1 - t0) * by_time
+    keep = (by_drop >= p_drop)[..., None]
+    noise = draws.randn(E, m, x.shape[-1], dtype=x.dtype).transpose(0, 1).contiguous()
     h = sde.h(t)[..., None]
     x_t = sde.alpha(t)[..., None] * x0 + h.sqrt() * noise
     inputs = torch.cat([x_t, embed(TIME_SCALE * t), label * keep, torch.ones_like(h)], -1)
     weight = 1 / h if loss_weight == "one" else h.new_empty(len(lr), 0)
     return NoisyEpochs(inputs, noise, weight, lr.clone(), h.new_zeros(shape[:2]))
-
-
-def _rand(shape: tuple[int, ...], like: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator)
 
 
 class _TrainingStep:
@@ -150,7 +149,7 @@ class _TrainingStep:
             flat[:, : rows * hidden].unflatten(-1, (rows, hidden)) for flat in (theta, self.gradient)
         )
         self.first_moment, self.second_moment = torch.zeros_like(theta), torch.zeros_like(theta)
-        self.count = torch.zeros((), device=theta.device)
+        self.count = torch.zeros((), dtype=torch.float32, device=theta.device)
         self.weight_decay = weight_decay
         shape = (*theta.shape[:-1], max(sizes), hidden)
         buffers = [torch.empty(shape, dtype=theta.dtype, device=theta.device) for _ in range(6)]

@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from modeseek import dms
-from modeseek.checks import device_of, missing_extra, whole_number
+from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
-from modeseek.design import sobol
-from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, ModeseekWarning, ParameterError, SpaceError, SpaceExhausted
+from modeseek.errors import ConfigError, ParameterError, SpaceError, SpaceExhausted
+from modeseek.history import History
 from modeseek.parameters import Categorical, Float, Int, Parameter
-from modeseek.proposer import choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
+from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
 from modeseek.typing import Array
 
@@ -62,6 +58,7 @@ class DMSNode(ExternalGenerationNode):
         config: the settings of DMS; None is `DMSConfig()`.
         n_initial: evaluated and pending trials before the model is used; until then, points of a Sobol sequence.
         device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
+        threads: of the CPU that a suggestion uses.
         name: of the node, unique within its generation strategy.
     """
 
@@ -72,67 +69,54 @@ class DMSNode(ExternalGenerationNode):
         config: DMSConfig | None = None,
         n_initial: int = 10,
         device: str = "cpu",
+        threads: int = 1,
         name: str = "DMS",
     ) -> None:
-        if config is not None and not isinstance(config, DMSConfig):
-            raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
+        settings = Settings.of(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
         super().__init__(name=name)
-        self.seed = secrets.randbits(63) if seed is None else whole_number("seed", seed, 0)
-        self.config = DMSConfig() if config is None else config
-        self.n_initial = whole_number("n_initial", n_initial, 1)
-        self.device = device_of(device)
+        self._settings = settings
         self._codec: _Codec | None = None
-        self._history: _History | None = None
-        self._state: dms.State | None = None
-        self._warned: set[type[ModeseekWarning]] = set()
+        self._history: History | None = None
+        self._proposer: Proposer | None = None
+
+    @property
+    def seed(self) -> int:
+        """Decides, with the trials so far, what is proposed."""
+        return self._settings.seed
+
+    @property
+    def config(self) -> DMSConfig:
+        """The settings of DMS."""
+        return self._settings.config
+
+    @property
+    def n_initial(self) -> int:
+        """Evaluated and pending trials before the model is used."""
+        return self._settings.n_initial
+
+    @property
+    def device(self) -> torch.device:
+        """Where suggestions are computed."""
+        return self._settings.device
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment anew."""
         codec = _Codec(experiment.search_space)
-        if self._codec is None or codec.space != self._codec.space:
-            self._state = None
+        if self._proposer is None or codec.space != self._proposer.space:
+            self._proposer = Proposer(codec.space, self._settings)
         self._codec, self._history = codec, codec.read(experiment, data)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
         """The parameters of the next trial; those just generated, which are no trials yet, are pending."""
-        if self._codec is None or self._history is None:
+        if self._codec is None or self._history is None or self._proposer is None:
             raise ConfigError("DMSNode proposes within a GenerationStrategy, which shows it the experiment first")
         points = [self._codec.unit(parameters) for parameters in pending_parameters]
-        history = self._history.with_pending(self._codec.rows([point for point in points if point is not None]))
+        just_generated = self._codec.rows([point for point in points if point is not None])
+        history = self._history.with_pending(just_generated)
         try:
-            return self._codec.params(self._next_point(self._codec.space, history))
+            return self._codec.params(self._proposer.propose(history, len(history.proposed)).point)
         except SpaceExhausted as error:
             raise SearchSpaceExhausted(str(error)) from error
-
-    def _next_point(self, space: Space, history: _History) -> Array:
-        number = len(history.proposed)
-        rng = np.random.default_rng(seeds(self.seed, 2, number))
-        n, p = len(history.Y), len(history.pending)
-        if n == 0 or n + p < self.n_initial:
-            points = space.snap(sobol(number + 64, space.d, generator(self.seed, 0)).numpy())
-            points = fresh(points, history.proposed)
-            return np.asarray((points if len(points) else remaining(space, history.proposed, rng))[0])
-        suggestion = self._suggest(space, history, number)
-        return choose(space, suggestion, history.proposed, rng)
-
-    def _suggest(self, space: Space, history: _History, number: int) -> Suggestion:
-        def batch(rows: Array) -> torch.Tensor:
-            return torch.from_numpy(rows).to(self.device)[None]
-
-        with computing(self.device, busy=len(history.pending) > 0):
-            suggestion = dms.suggest(
-                batch(history.X),
-                batch(history.Y),
-                self.config,
-                generator(self.seed, 1, number),
-                self._state,
-                batch(np.concatenate([history.pending, history.lost])),
-                batch(history.constraints) if history.constraints.size else None,
-                rounding(space, self.device),
-            )
-        self._state = suggestion.state
-        warn_once(suggestion, self._warned, stacklevel=2)
-        return suggestion
 
     def gen(self, **options: Any) -> GeneratorRun | None:
         """As Ax calls it; an error for what an external node would leave out without a word."""
@@ -153,6 +137,7 @@ def _to_json(node: DMSNode) -> dict[str, Any]:
         "config": dataclasses.asdict(node.config),
         "n_initial": node.n_initial,
         "device": str(node.device),
+        "threads": node._settings.threads,
         "name": node.name,
     }
 
@@ -160,27 +145,6 @@ def _to_json(node: DMSNode) -> dict[str, Any]:
 # Ax's storage knows classes by name alone; with these entries a client saves and loads a strategy with this node.
 CORE_ENCODER_REGISTRY[DMSNode] = _to_json
 CORE_DECODER_REGISTRY["DMSNode"] = DMSNode
-
-
-@dataclass(frozen=True)
-class _History:
-    """An experiment's trials, as points of the unit cube."""
-
-    X: Array  # n x d, with a finite value of every metric that counts
-    Y: Array  # n, the objective, to be maximized
-    constraints: Array  # n x q, at most 0 where feasible
-    pending: Array  # p x d
-    lost: Array  # failed, abandoned or without a finite value of every metric
-    proposed: Array  # k x d, in any state
-
-    def with_pending(self, points: Array) -> _History:
-        """This history with those of the points (k x d) pending that it does not know."""
-        unknown = fresh(points, self.proposed)
-        return dataclasses.replace(
-            self,
-            pending=np.concatenate([self.pending, unknown]),
-            proposed=np.concatenate([self.proposed, unknown]),
-        )
 
 
 class _Codec:
@@ -234,7 +198,7 @@ class _Codec:
         """The points as rows: k x d."""
         return np.array(points, dtype=np.float64).reshape(-1, self.space.d)
 
-    def read(self, experiment: Experiment, data: Data) -> _History:
+    def read(self, experiment: Experiment, data: Data) -> History:
         """All arms of the experiment that lie in its search space."""
         goals = _Goals(experiment.optimization_config)
         metrics: dict[tuple[int, str], dict[str, float]] = {}
@@ -256,14 +220,18 @@ class _Codec:
                     constraints.append(violations)
                 else:
                     (pending if trial.status in PENDING else lost).append(point)
-        return _History(
-            X=self.rows(X),
-            Y=np.array(Y, dtype=np.float64),
-            constraints=np.array(constraints, dtype=np.float64).reshape(len(Y), goals.q),
-            pending=self.rows(pending),
-            lost=self.rows(lost),
-            proposed=self.rows(proposed),
+        return History.of(
+            X,
+            Y,
+            d=self.space.d,
+            constraints=self._table(constraints, goals.q),
+            pending=pending,
+            lost=lost,
+            proposed=proposed,
         )
+
+    def _table(self, rows: list[list[float]], q: int) -> Array:
+        return np.array(rows, dtype=np.float64).reshape(len(rows), q)
 
 
 class _Goals:

@@ -5,7 +5,7 @@ Notation: m, n, d as in surrogate.py; p pending points; x and "taken" on the uni
 
 from __future__ import annotations
 
-import warnings
+import logging
 from typing import Any
 
 import torch
@@ -14,12 +14,17 @@ from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 
 from modeseek.checks import whole_number
+from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import Found, seek
 from modeseek.errors import CollapseWarning, ConfigError, ModeseekError
 from modeseek.integrations.botorch_models import PosteriorSurrogate, as_it_was, batch_shape, closed_form
+from modeseek.notices import warn
+from modeseek.proposer import Settings, choose
 from modeseek.surrogate import GP
+
+_log = logging.getLogger(__name__)
 
 SAME_POINT = 1e-6  # float32 bounds do not tell points of the cube apart that are closer than this
 SAMPLE = 256  # new points to choose from where all others are taken
@@ -32,6 +37,7 @@ def dms_candidates(
     X_pending: Tensor | None = None,  # noqa: N803 - BoTorch's name
     config: DMSConfig | None = None,
     generator: torch.Generator | None = None,
+    threads: int = 1,
 ) -> Tensor:
     """The next q points to evaluate, by diffusion-based mode seeking on a fitted model: q x d.
 
@@ -46,14 +52,16 @@ def dms_candidates(
         X_pending: p x d, points whose outcomes are still to come; needs the same.
         config: the settings of DMS; None is `DMSConfig()`.
         generator: on the CPU; None takes a seed from torch's global generator.
+        threads: of the CPU that a candidate uses.
     """
-    config = _checked_config(config)
+    settings = Settings.of(config=config, threads=threads)
+    config = settings.config
     q = whole_number("q", q, 1)
     lower, upper = _checked_bounds(bounds)
     pending = _checked_pending(X_pending, bounds)
     generator = _checked_generator(generator)
     _check_outputs(model)
-    with as_it_was(model):
+    with as_it_was(model), computing(bounds.device, settings.threads):
         surrogate = closed_form(model, bounds) or PosteriorSurrogate.of(model, bounds)
         if config.train_on == "observed" and not surrogate.y.numel():
             raise ConfigError(f'train_on="observed" needs training data, and {type(model).__name__} has none')
@@ -73,32 +81,25 @@ def dms_candidates(
 
 
 def _choose(found: Found, surrogate: GP | PosteriorSurrogate, taken: Tensor, generator: torch.Generator) -> Tensor:
-    """x_next, or where that is taken (p x d), the best-labelled of the points at hand and of new ones: 1 x d."""
-    if not len(taken) or bool(_distance(found.x_next, taken) > SAME_POINT):
-        return found.x_next
-    new = sobol(SAMPLE, taken.shape[-1], generator).to(taken)
-    pool = torch.cat([found.candidates[0], found.pseudo_x[0], new])
-    pool = pool[_distance(pool, taken) > SAME_POINT]
-    return pool[surrogate.label(pool[None], found.rho).nan_to_num(-torch.inf).argmax()][None]
-
-
-def _distance(x: Tensor, taken: Tensor) -> Tensor:
-    return torch.cdist(x, taken, p=torch.inf).amin(-1)
+    """x_next, or where that is taken (p x d), the best-labelled of the points at hand, else of new ones: 1 x d."""
+    point = choose(
+        found,
+        surrogate,
+        taken.cpu().numpy(),
+        snap=lambda points: points,
+        others=lambda: sobol(SAMPLE, taken.shape[-1], generator).numpy(),
+        tolerance=SAME_POINT,
+    )
+    return torch.from_numpy(point)[None].to(taken)
 
 
 def _check_found(model: Model, found: Found) -> None:
     if not bool(found.pseudo_y.isfinite().any()):
         raise ModeseekError(f"the posterior of {type(model).__name__} is not finite anywhere within the bounds")
     if bool(found.fell_back.any()):
-        warnings.warn(
-            f"this suggestion did without its diffusion model; {CollapseWarning.__doc__}", CollapseWarning, stacklevel=3
-        )
-
-
-def _checked_config(config: Any) -> DMSConfig:
-    if config is not None and not isinstance(config, DMSConfig):
-        raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
-    return config or DMSConfig()
+        if bool(found.diverged.any()):
+            warn("the diffusion model diverged; the best pseudo-labelled input was proposed", CollapseWarning)
+        _log.debug("diffusion model skipped for this candidate")
 
 
 def _checked_bounds(bounds: Any) -> tuple[Tensor, Tensor]:

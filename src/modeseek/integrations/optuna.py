@@ -8,25 +8,23 @@ starts) only saves time; a new process begins without.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
-from modeseek import dms
-from modeseek.checks import device_of, missing_extra, whole_number
+from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.constraints import ConstrainedGP
-from modeseek.design import sobol
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, ModeseekWarning, SpaceExhausted
-from modeseek.proposer import best_labelled, choose, computing, fresh, generator, remaining, rounding, seeds, warn_once
+from modeseek.errors import ConfigError, IndependentSamplingWarning, SpaceExhausted
+from modeseek.history import History, fresh
+from modeseek.notices import WarnOnce
+from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
 from modeseek.space import Space
 from modeseek.typing import Array
 
@@ -38,7 +36,7 @@ try:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, TrialState
 
-    from modeseek.integrations.optuna_trials import Codec, Distributions, History, announce, is_modelled
+    from modeseek.integrations.optuna_trials import Codec, Distributions, announce, is_modelled
 except ImportError as error:
     raise missing_extra("DMSSampler needs Optuna", "optuna") from error
 
@@ -62,6 +60,11 @@ class DMSSampler(BaseSampler):
             uniformly at random, from the seed, the trial's number and the parameter's name.
         constraints_func: as in Optuna's own samplers, for studies that cannot use `trial.set_constraint`.
         device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
+        threads: of the CPU that a suggestion uses.
+        n_trials: how many trials the study will have, if that is known: the last ones are then not spent on looking
+            far away from all that is known.
+        warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled, as
+            those of one branch of a conditional space are.
     """
 
     def __init__(
@@ -73,21 +76,47 @@ class DMSSampler(BaseSampler):
         independent_sampler: BaseSampler | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
         device: str = "cpu",
+        threads: int = 1,
+        n_trials: int | None = None,
+        warn_independent_sampling: bool = True,
     ) -> None:
-        if config is not None and not isinstance(config, DMSConfig):
-            raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigError(f"independent_sampler must be a sampler of Optuna's, not {independent_sampler!r}")
-        self.seed = secrets.randbits(63) if seed is None else whole_number("seed", seed, 0)
-        self.config = DMSConfig() if config is None else config
-        self.n_startup_trials = whole_number("n_startup_trials", n_startup_trials, 0)
-        self.device = device_of(device)
-        self._design_seed = self.seed
+        self._settings = Settings.of(
+            seed=seed,
+            config=config,
+            n_initial=n_startup_trials,
+            device=device,
+            threads=threads,
+            least_initial=0,
+            name_of_initial="n_startup_trials",
+        )
+        self.n_trials = None if n_trials is None else whole_number("n_trials", n_trials, 1)
         self._independent_sampler = independent_sampler
         self._constraints_func = constraints_func
-        self._memories: dict[tuple[str, int], _Memory] = {}
-        self._warned: set[type[ModeseekWarning]] = set()
+        self._proposers: dict[tuple[str, int], Proposer] = {}
+        self._warn = WarnOnce() if warn_independent_sampling else None
         self._lock = threading.Lock()
+
+    @property
+    def seed(self) -> int:
+        """Decides, with a trial's number and the trials so far, what is proposed."""
+        return self._settings.seed
+
+    @property
+    def config(self) -> DMSConfig:
+        """The settings of DMS."""
+        return self._settings.config
+
+    @property
+    def n_startup_trials(self) -> int:
+        """Complete and running trials before the model is used."""
+        return self._settings.n_initial
+
+    @property
+    def device(self) -> torch.device:
+        """Where suggestions are computed."""
+        return self._settings.device
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -97,7 +126,8 @@ class DMSSampler(BaseSampler):
 
     def reseed_rng(self) -> None:
         """Draw a new seed, except for the Sobol sequence, of which each trial takes the point of its own number."""
-        self.seed = secrets.randbits(63)
+        self._settings = replace(self._settings, seed=new_seed())
+        self._proposers.clear()
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 
@@ -120,10 +150,16 @@ class DMSSampler(BaseSampler):
     ) -> Any:
         """A value for a parameter that the model does not cover."""
         _require_single_objective(study)
+        if self._warn is not None and not param_distribution.single() and self._is_modelling(study):
+            self._warn(
+                f"parameter {param_name!r} is drawn at random: DMSSampler models the parameters that all complete "
+                "trials have in common, and this one is not among them",
+                IndependentSamplingWarning,
+            )
         sampler = self._independent_sampler
         if sampler is None:
             # From the number, so that workers with one seed, or a study that was resumed, do not repeat themselves.
-            key = 3, trial.number, zlib.crc32(param_name.encode())
+            key = Stream.INDEPENDENT, trial.number, zlib.crc32(param_name.encode())
             sampler = RandomSampler(seed=int(seeds(self.seed, *key).generate_state(1)[0]))
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
@@ -139,77 +175,58 @@ class DMSSampler(BaseSampler):
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
 
-    def _memory(self, study: Study) -> _Memory:
-        return self._memories.setdefault((study.study_name, study._study_id), _Memory())
+    def _is_modelling(self, study: Study) -> bool:
+        """Whether there are enough complete trials for the model, or at least one."""
+        complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return len(complete) >= max(self.n_startup_trials, 1)
+
+    def _proposer(self, study: Study, space: Space) -> Proposer:
+        """The study's proposer; where its space has changed, a new one."""
+        key = study.study_name, study._study_id
+        if key not in self._proposers or self._proposers[key].space != space:
+            self._proposers[key] = Proposer(space, self._settings)
+        return self._proposers[key]
 
     def _sample(self, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
         """Choose, announce, look again: another worker may have announced the same point at the same time.
 
         Whoever sees that moves to a random point that is free. Of two that announce one point at least one sees it.
         """
-        rng = np.random.default_rng(seeds(self.seed, 2, trial.number))
-        history = codec.read(study, trial)
-        n, p = len(history.Y), len(history.running)
-        if n == 0 or n + p < self.n_startup_trials:
-            point = self._startup_point(trial.number, codec.space, history, rng)
-        else:
-            suggestion = self._suggest(self._memory(study), trial.number, codec.space, history)
-            now = codec.read(study, trial)
-            suggestion = _aware_of(suggestion, fresh(now.running, history.running))
-            point = self._model_point(codec.space, suggestion, now, rng)
+        proposer = self._proposer(study, codec.space)
+        point = self._point(proposer, study, trial, codec)
         while True:
             announce(study, trial, codec.internal(point))
             proposed = codec.read(study, trial).proposed
             if len(fresh(point[None], proposed)):
                 return codec.params(point)
             try:
-                point = remaining(codec.space, proposed, rng)[0]
+                point = proposer.another_point(proposed, trial.number)
             except SpaceExhausted:
                 return codec.params(point)
 
-    def _startup_point(self, number: int, space: Space, history: History, rng: np.random.Generator) -> Array:
-        points = space.snap(sobol(number + 1, space.d, generator(self._design_seed, 0)).numpy()[-1:])
-        if not len(fresh(points, history.proposed)):
+    def _point(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> Array:
+        """As `Proposer.propose`, but for what other workers announce meanwhile; a space that is exhausted repeats."""
+        history = codec.read(study, trial)
+        if proposer.needs_design(history):
             with suppress(SpaceExhausted):
-                points = remaining(space, history.proposed, rng)
-        return np.asarray(points[0])
-
-    def _suggest(self, memory: _Memory, number: int, space: Space, history: History) -> Suggestion:
-        def batch(rows: Array) -> torch.Tensor:
-            return torch.from_numpy(rows).to(self.device)[None]
-
-        state = memory.state if memory.space == space else None
-        constraints = batch(history.constraints) if history.constraints.size else None
-        with computing(self.device, busy=len(history.running) > 0):
-            suggestion = dms.suggest(
-                batch(history.X),
-                batch(history.Y),
-                self.config,
-                generator(self.seed, 1, number),
-                state,
-                batch(np.concatenate([history.running, history.lost])),
-                constraints,
-                rounding(space, self.device),
-            )
-        memory.space, memory.state = space, suggestion.state
-        warn_once(suggestion, self._warned, stacklevel=4)
-        return suggestion
-
-    def _model_point(self, space: Space, suggestion: Suggestion, history: History, rng: np.random.Generator) -> Array:
+                return proposer.design_point(history, trial.number)
+            return proposer.design_point(replace(history, proposed=history.proposed[:0]), trial.number)
+        suggestion = proposer.suggest(history, trial.number, self._left(history))
+        proposer.learn(suggestion)
+        now = codec.read(study, trial)
+        suggestion = _aware_of(suggestion, fresh(now.pending, history.pending))
         try:
-            return choose(space, suggestion, history.proposed, rng)
+            return proposer.choose(suggestion, now, trial.number)
         except SpaceExhausted:
-            grid = space.grid()
-            free = fresh(grid, history.running)
-            return best_labelled(free if len(free) else grid, suggestion)
+            grid = codec.space.grid()
+            free = fresh(grid, now.pending)
+            return best_labelled(free if len(free) else grid, suggestion.gp, suggestion.rho)
 
-
-@dataclass
-class _Memory:
-    """What a sampler keeps of a study."""
-
-    space: Space | None = None
-    state: dms.State | None = None
+    def _left(self, history: History) -> int | None:
+        """Trials until the study has as many as it will have, this one included; None where that is not known."""
+        if self.n_trials is None:
+            return None
+        return max(self.n_trials - len(history.X) - len(history.without_outcome), 1)
 
 
 def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
@@ -226,8 +243,8 @@ def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
     if bool(conditioned.posterior(x_next)[1] > objective.posterior(x_next)[1] / 2):
         return suggestion
     aware = replace(suggestion, gp=replace(gp, objective=conditioned) if isinstance(gp, ConstrainedGP) else conditioned)
-    pool = torch.cat([suggestion.candidates, suggestion.pseudo_x], -2)[0].cpu().numpy()
-    return replace(aware, x_next=torch.from_numpy(best_labelled(pool, aware))[None])
+    best = best_labelled(pool_of(suggestion), aware.gp, suggestion.rho)
+    return replace(aware, x_next=torch.from_numpy(best)[None])
 
 
 def _require_single_objective(study: Study) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.errors import ParameterError, SpaceError
+from modeseek.history import History
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -20,18 +21,6 @@ from modeseek.typing import Array
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 
 Distributions = dict[str, BaseDistribution]
-
-
-@dataclass(frozen=True)
-class History:
-    """A study's trials, as points of the unit cube."""
-
-    X: Array  # n x d, complete trials with a finite value
-    Y: Array  # n, their values, to be maximized
-    constraints: Array  # n x q
-    running: Array  # p x d
-    lost: Array  # failed, pruned or without a finite value
-    proposed: Array  # k x d, in any state
 
 
 class Codec:
@@ -74,13 +63,14 @@ class Codec:
         placed = [(other, unit) for other, unit in rows if unit is not None]
         done = [(other, unit) for other, unit in placed if _is_data(other)]
         sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-        return History(
-            X=self._rows([unit for _, unit in done]),
-            Y=sign * np.array([other.value for other, _ in done], dtype=np.float64),
+        return History.of(
+            [unit for _, unit in done],
+            sign * np.array([other.value for other, _ in done], dtype=np.float64),
+            d=self.space.d,
             constraints=_constraints([other for other, _ in done]),
-            running=self._rows([unit for other, unit in placed if other.state == TrialState.RUNNING]),
-            lost=self._rows([unit for other, unit in placed if other.state.is_finished() and not _is_data(other)]),
-            proposed=self._rows([unit for other, unit in placed if self._is_whole(other)]),
+            pending=[unit for other, unit in placed if other.state == TrialState.RUNNING],
+            lost=[unit for other, unit in placed if other.state.is_finished() and not _is_data(other)],
+            proposed=[unit for other, unit in placed if self._is_whole(other)],
         )
 
     def _is_whole(self, trial: FrozenTrial) -> bool:
@@ -91,9 +81,6 @@ class Codec:
         return math.isinf(self.space.size) or all(
             name in self.search_space or distribution.single() for name, distribution in trial.distributions.items()
         )
-
-    def _rows(self, units: list[Array]) -> Array:
-        return np.array(units, dtype=np.float64).reshape(-1, self.space.d)
 
 
 def is_modelled(name: str, distribution: BaseDistribution) -> bool:
@@ -115,18 +102,27 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
     if isinstance(distribution, FloatDistribution):
         return Float(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
     if isinstance(distribution, IntDistribution):
-        return Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step)
+        return _exact(Int(distribution.low, distribution.high, log=distribution.log, step=distribution.step))
     if isinstance(distribution, CategoricalDistribution):
         return Categorical(range(len(distribution.choices)))
     raise SpaceError(f"{distribution!r} is not known here")
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:
-    """Optuna's counterpart of a parameter."""
+    """Optuna's counterpart of a parameter; SpaceError when its storage would not keep the values as they are."""
     if isinstance(parameter, Categorical):
-        return CategoricalDistribution(parameter.choices)
-    kind: Any = IntDistribution if isinstance(parameter, Int) else FloatDistribution
+        choices: Any = parameter.choices
+        if any(isinstance(choice, Enum) for choice in choices):
+            raise SpaceError("Optuna stores no members of an Enum; use their names")
+        return CategoricalDistribution(choices)
+    kind: Any = IntDistribution if isinstance(_exact(parameter), Int) else FloatDistribution
     return kind(parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)  # type: ignore[no-any-return]
+
+
+def _exact(parameter: Parameter) -> Parameter:
+    if isinstance(parameter, Int) and not parameter.is_exact_as_float:
+        raise SpaceError("Optuna stores integers as float64, exact to 2**53; search an offset or an exponent instead")
+    return parameter
 
 
 def _is_data(trial: FrozenTrial) -> bool:

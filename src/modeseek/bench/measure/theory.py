@@ -24,9 +24,10 @@ from torch import Tensor
 
 from modeseek.bench.report.tables import Table
 from modeseek.bench.tasks import find_task
+from modeseek.checks import missing_extra
 from modeseek.design import sobol
 from modeseek.dms import suggest
-from modeseek.errors import ConfigError, ModeseekError
+from modeseek.errors import ConfigError
 from modeseek.pseudo import pseudo_dataset
 from modeseek.typing import Array
 
@@ -71,7 +72,7 @@ def measure(task: str, *, n: int, m: int, t0: float = 1e-3, seeds: int = 10, S: 
         return (f(x) - Y.mean(-1, keepdim=True)) / Y.std(-1, keepdim=True)
 
     x, f_hat = pseudo_dataset(
-        out.gp, m=REFERENCE_SIZE, K=config.K, rho=out.rho, refine=config.refine, generator=generator
+        out.gp, m=REFERENCE_SIZE, K=config.K, rho=out.rho, refine=config.refine, source=generator
     )
     weights = torch.softmax(-((f_hat - a[:, None]) ** 2) / (2 * NU**2), -1)
     under_P = (weights * truth(x)).sum(-1)
@@ -128,7 +129,7 @@ def draw(results: dict[str, list[Suboptimality]], path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ModeseekError('figures need matplotlib: pip install "modeseek[plots]"') from error
+        raise missing_extra("figures need matplotlib", "plots") from error
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     for axes, (varied, rows) in zip(figure.subplots(1, len(results)), results.items(), strict=True):
         x = [getattr(r, varied) for r in rows]

@@ -1,0 +1,99 @@
+"""What is known of one problem, as points of the unit cube: what every method proposes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from modeseek.errors import ParameterError
+from modeseek.typing import Array
+
+SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
+
+
+@dataclass(frozen=True)
+class History:
+    """The evaluations of one problem so far; points are rows of the unit cube, as evaluated. Made by `History.of`."""
+
+    X: Array  # n x d, with an outcome
+    Y: Array  # n, their outcomes, to be maximized
+    constraints: Array  # n x q, at most 0 where feasible
+    pending: Array  # p x d, to be evaluated, or being evaluated
+    lost: Array  # l x d, evaluated without an outcome: failed, pruned, abandoned
+    proposed: Array  # k x d, must not be proposed again
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,  # noqa: N803
+        Y: ArrayLike,  # noqa: N803
+        *,
+        d: int | None = None,
+        constraints: ArrayLike | None = None,
+        pending: ArrayLike = (),
+        lost: ArrayLike = (),
+        proposed: ArrayLike | None = None,
+    ) -> History:
+        """A history from arrays or lists of points; ParameterError where their shapes disagree or one is not finite.
+
+        Args:
+            X, Y: n x d and n.
+            d: number of parameters; needed where there are no points at all.
+            constraints: n x q.
+            pending, lost: p x d, l x d.
+            proposed: None: all of X, pending and lost.
+        """
+        outcomes = np.asarray(Y, dtype=np.float64)
+        given = np.asarray(X, dtype=np.float64)
+        width = d if d is not None else given.shape[-1]
+        X, pending, lost = (_points(rows, width) for rows in (given, pending, lost))
+        n = len(X)
+        limits = np.asarray(np.zeros((n, 0)) if constraints is None else constraints, dtype=np.float64)
+        limits = limits.reshape(n, 0) if limits.size == 0 else limits
+        if outcomes.shape != (n,) or limits.ndim != 2 or len(limits) != n:
+            raise ParameterError(
+                f"a history of {n} points needs as many outcomes and rows of constraints; "
+                f"got shapes {outcomes.shape} and {limits.shape}"
+            )
+        if not (np.isfinite(outcomes).all() and np.isfinite(limits).all()):
+            raise ParameterError("outcomes must be finite; leave failed evaluations out, or count them as lost")
+        known = np.concatenate([X, pending, lost]) if proposed is None else _points(proposed, width)
+        return cls(X, outcomes, limits, pending, lost, known)
+
+    @property
+    def d(self) -> int:
+        """Number of parameters."""
+        return int(self.X.shape[-1])
+
+    @property
+    def without_outcome(self) -> Array:
+        """Pending and lost points, (p + l) x d: an outcome is not to be had, yet they are kept away from."""
+        return np.concatenate([self.pending, self.lost])
+
+    def with_pending(self, points: Array) -> History:
+        """This history with those of the points (k x d) pending that it does not know."""
+        unknown = fresh(points, self.proposed)
+        return replace(
+            self,
+            pending=np.concatenate([self.pending, unknown]),
+            proposed=np.concatenate([self.proposed, unknown]),
+        )
+
+
+def fresh(points: Array, known: Array, tolerance: float = SAME_POINT) -> Array:
+    """Those of the points (k x d) that are not among the known ones."""
+    if not len(known) or not len(points):
+        return points
+    distance, _ = cKDTree(known).query(points, p=np.inf, distance_upper_bound=tolerance)
+    return np.asarray(points[np.isinf(distance)])
+
+
+def _points(rows: ArrayLike, d: int) -> Array:
+    points = np.asarray(rows, dtype=np.float64)
+    points = points.reshape(0, d) if points.size == 0 else points
+    if points.ndim != 2 or points.shape[1] != d or not np.isfinite(points).all():
+        raise ParameterError(f"points must be finite, of shape n x {d}; got shape {points.shape}")
+    return points
