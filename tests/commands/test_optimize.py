@@ -18,7 +18,6 @@ from pathlib import Path
 
 import optuna
 import pytest
-import sqlalchemy
 from optuna.trial import FrozenTrial
 
 from modeseek.commands import main
@@ -106,7 +105,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     Path("space.toml").write_text(SPACE)
     Path("objectives.py").write_text(OBJECTIVES)
     yield tmp_path
-    for name in ("objectives", "broken", "needy"):
+    for name in ("objectives", "broken", "leaver", "needy"):
         sys.modules.pop(name, None)
     optuna.logging.set_verbosity(optuna.logging.INFO)
 
@@ -416,6 +415,7 @@ def test_show_says_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
         ("nowhere.deep:loss", ["module 'nowhere.deep'", "no 'nowhere'"]),
         ("objectives.deep:loss", ["objectives.deep"]),
         ("broken:loss", ["module 'broken' cannot be imported", "broken.py", "line 2", "KeyError"]),
+        ("leaver:loss", ["module 'leaver' cannot be imported", "sys.exit"]),
         ("needy:loss", ["module 'needy' cannot be imported", "no_such_library"]),
         ("objectives:los", ["'los'", "objectives.py", "did you mean 'loss'"]),
         ("objectives:loss.deep", ["'loss.deep'", "objectives.py"]),
@@ -428,6 +428,7 @@ def test_an_objective_that_cannot_be_used_is_said_before_any_work(
     name: str, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("broken.py").write_text("x = {}\nx['missing']\n")
+    Path("leaver.py").write_text("import sys\nsys.exit(0)\n")
     Path("needy.py").write_text("import no_such_library\n")
     assert main(["optimize", name, *RUN]) == 1
     complaint = capsys.readouterr().err
@@ -479,20 +480,6 @@ def test_settings_that_are_wrong_are_said_without_a_traceback(
 ) -> None:
     assert main(["optimize", "objectives:loss", *RUN, *arguments]) == 1
     assert said in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("storage", ["postgresql+psycopg://nobody@127.0.0.1:1/x", "sqlite:////no/such/folder/x.db"])
-def test_a_storage_that_cannot_be_reached_is_optunas_error(storage: str) -> None:
-    with pytest.raises(sqlalchemy.exc.OperationalError):
-        main(["optimize", "objectives:loss", *RUN, "--storage", storage])
-
-
-def test_the_exit_status_of_an_unreachable_storage() -> None:
-    done = subprocess.run(
-        command("objectives:loss", *RUN, "--storage", "sqlite:////no/such/folder/x.db"), capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "OperationalError" in done.stderr
 
 
 @pytest.mark.parametrize("missing", ["optuna", "matplotlib.figure"])

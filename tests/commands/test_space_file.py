@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import modeseek as ms
-from modeseek.commands.optimize.space_file import read_space
+from modeseek.commands.optimize.space_file import LARGEST, read_space
 
 GOOD = """
 # a comment
@@ -110,8 +111,37 @@ def test_a_byte_order_mark_is_no_hindrance(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ms.SpaceError, match=r"nowhere\.toml.*No such file"):
         read_space(tmp_path / "nowhere.toml")
-    with pytest.raises(ms.SpaceError, match="directory"):
-        read_space(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b'["\xe9"]\n')
     with pytest.raises(ms.SpaceError, match=r"latin\.toml.*TOML"):
         read_space(tmp_path / "latin.toml")
+
+
+def test_what_is_no_file_or_has_no_end_is_refused_at_once(tmp_path: Path) -> None:
+    """Fault 43. Without the check, a pipe is waited for and /dev/zero is read until the memory is full."""
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "endless.toml").write_bytes(b"#" * (LARGEST + 1))
+    for path, said in (
+        (tmp_path, "a folder"),
+        (tmp_path / "pipe.toml", "a pipe"),
+        (Path("/dev/zero"), "a device"),
+        (tmp_path / "endless.toml", str(LARGEST)),
+    ):
+        with pytest.raises(ms.SpaceError, match=said) as error:
+            read_space(path)
+        assert str(path) in str(error.value)
+
+
+def test_a_file_as_large_as_allowed_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD + "#" * (LARGEST - len(GOOD)))
+    assert path.stat().st_size == LARGEST
+    assert len(read_space(path)) == 5
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = " + "{b=" * 20_000, "[a]\nchoices = [" + "[" * 50_000])
+def test_what_is_nested_too_deep_is_said_in_one_line(tmp_path: Path, text: str) -> None:
+    """Fault 43."""
+    path = write(tmp_path, text)
+    with pytest.raises(ms.SpaceError, match="nested too deep") as error:
+        read_space(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)

@@ -43,7 +43,7 @@ def _module(name: str) -> ModuleType:
         raise ObjectiveError(
             f"looked for module {name!r} in {os.getcwd()} and among the installed ones, but there is no {error.name!r}"
         ) from error
-    except Exception as error:  # whatever a module does when imported
+    except (Exception, SystemExit) as error:  # whatever a module does when imported
         raise ObjectiveError(f"module {name!r} cannot be imported:\n{traceback.format_exc(limit=-2)}") from error
 
 

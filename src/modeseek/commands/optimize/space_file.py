@@ -1,4 +1,4 @@
-"""Search spaces written in TOML, one table a parameter.
+"""Search spaces written in TOML, one table per parameter.
 
 [lr]
 type = "float"
@@ -19,22 +19,36 @@ from modeseek.checks import did_you_mean
 from modeseek.errors import SpaceError
 from modeseek.parameters import Int, Parameter
 from modeseek.space import KINDS, Space
+from modeseek.storage import regular_file
+
+LARGEST = 1_000_000  # bytes of a space file
 
 
 def read_space(path: str | os.PathLike[str]) -> Space:
     """The space of a TOML file, in the file's order; SpaceError names the file, and the line or the key."""
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # Windows' editors write a mark first
+        document = tomllib.loads(_read(path).decode("utf-8-sig"))  # Windows' editors write a mark first
     except OSError as error:
-        raise SpaceError(f"{path}: the space file cannot be read: {error.strerror}") from error
+        raise SpaceError(f"{path}: the space file cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # also what is not UTF-8
         raise SpaceError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise SpaceError(f"{path}: nested too deep for a space file, which has one table per parameter") from error
     if not document:
         raise SpaceError(f'{path}: no parameter is there; write one as [name], type = "float", low = 0, high = 1')
     try:
         return Space({name: _parameter(name, table) for name, table in document.items()})
     except SpaceError as error:
         raise SpaceError(f"{path}: {error}") from error
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    regular_file(os.fspath(path))  # a pipe would be waited for, a device may have no end
+    with Path(path).open("rb") as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise OSError(f"it has more than {LARGEST} bytes")
+    return data
 
 
 def _parameter(name: str, table: Any) -> Parameter:

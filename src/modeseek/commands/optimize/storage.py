@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import stat
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from sqlalchemy.exc import (
 )
 
 from modeseek.errors import ModeseekError, StudyError
+from modeseek.storage import regular_file
 
 JOURNALS = ".log", ".journal"
 SQLITE_PATIENCE = 60.0  # seconds that a process waits while others write; the driver's 5 are few for many workers
@@ -86,11 +86,12 @@ def _check_file(location: str, path: str, existing: bool) -> None:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise StudyError(f"storage {location!r}: there is no folder {folder!r}; create it first")
-    if not os.path.exists(path):
-        if existing:
-            raise StudyError(f"there is no study at {location}: the file does not exist")
-    elif not stat.S_ISREG(os.stat(path).st_mode):
-        raise StudyError(f"storage {location!r}: {path} is a folder, a pipe or a device, not a file")
+    try:
+        known = regular_file(path)
+    except OSError as error:
+        raise StudyError(f"storage {location!r} cannot be used: {error}") from error
+    if known is None and existing:
+        raise StudyError(f"there is no study at {location}: the file does not exist")
 
 
 @contextmanager
