@@ -9,8 +9,9 @@ from botorch.models import SingleTaskGP
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
+from modeseek import surrogate
 from modeseek.outcome_transforms import standardize
-from modeseek.surrogate import GP, Hyperparameters, evidence, fit, log_posterior
+from modeseek.surrogate import GP, Hyperparameters, evenly, evidence, fit, log_posterior
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
 
@@ -144,3 +145,75 @@ def test_conditioning_on_pending_points_is_observing_them_at_their_mean() -> Non
     mu, sigma = conditioned.posterior(x)
     torch.testing.assert_close(mu[0], theirs.mean.flatten().detach(), atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(sigma[0].square(), theirs.variance.flatten().detach(), atol=1e-6, rtol=1e-6)
+
+
+def wavy(n: int, d: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Outcomes as a run has them: half of the inputs anywhere, half near one place."""
+    g = torch.Generator().manual_seed(seed)
+    X = torch.rand(1, n, d, dtype=torch.float64, generator=g)
+    X[:, n // 2 :] = (0.6 + 0.1 * (X[:, n // 2 :] - 0.5)).clamp(0, 1)
+    Y = (5 * X).sin().sum(-1) + 2 * X[..., 0] * X[..., -1]
+    return X, standardize(Y + 0.1 * torch.randn(1, n, dtype=torch.float64, generator=g))
+
+
+def log_theta(gp: GP) -> Tensor:
+    return torch.cat([gp.hyperparameters.lengthscale, gp.hyperparameters.noise[..., None]], -1).log()
+
+
+@pytest.mark.parametrize(("n", "d", "enough", "gap"), [(600, 3, 1000, 1e-4), (600, 3, 400, 0.01), (700, 8, 400, 0.02)])
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_fit_to_some_of_many_observations_agrees_with_the_fit_to_all(
+    n: int, d: int, enough: int, gap: float, warm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = wavy(n, d, seed=n)
+    monkeypatch.setattr(surrogate, "ENOUGH", enough)
+    before = fit(X[:, :-20], y[:, :-20]).hyperparameters if warm else None
+    some = fit(X, y, before)
+    monkeypatch.setattr(surrogate, "MANY", n)
+    full = fit(X, y, before)
+    best, found = (log_posterior(X, y, log_theta(gp))[0] for gp in (full, some))
+    assert found > best - gap * n
+    x = torch.rand(1, 100, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    (mu, sigma), (some_mu, some_sigma) = full.posterior(x), some.posterior(x)
+    assert ((some_mu - mu) / sigma).square().mean() < 10 * gap
+    assert (some_sigma / sigma).log().square().mean() < 10 * gap
+
+
+def test_up_to_many_observations_all_of_them_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = wavy(60, 2, seed=3)
+    monkeypatch.setattr(surrogate, "MANY", 60)
+    monkeypatch.setattr(surrogate, "evenly", None)  # nothing is left out, so nothing is chosen
+    assert not fit(X, y).fit_failed.any()
+
+
+def test_some_observations_are_spread_over_the_ranks_with_the_best_and_the_worst() -> None:
+    X, y = data(101, 2, seed=1, b=3)
+    some_x, some_y = evenly(X, y, 11)
+    torch.testing.assert_close(some_y.sort(-1).values, y.sort(-1).values[:, ::10])
+    for row in range(3):
+        for x, outcome in zip(some_x[row], some_y[row], strict=True):
+            assert X[row][y[row] == outcome].equal(x[None])
+    assert evenly(X, y, 101)[1] is y
+
+
+def test_conditioning_a_gaussian_process_of_many_observations_by_a_border_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = data(60, 3, seed=4, b=2)
+    gp = fit(X, y)
+    pending = torch.rand(2, 5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    anew = gp.condition(pending)
+    monkeypatch.setattr(surrogate, "MANY", 10)
+    bordered = gp.condition(pending)
+    torch.testing.assert_close(bordered.inverse, anew.inverse, atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(bordered.alpha, anew.alpha, atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(bordered.y, anew.y)
+
+
+def test_many_observations_of_one_input_are_no_obstacle() -> None:
+    X = torch.full((1, 520, 2), 0.5, dtype=torch.float64)
+    y = torch.randn(1, 520, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    gp = fit(X, y)
+    mu, sigma = gp.condition(X[:, :3]).posterior(X[:, :1])
+    assert mu.isfinite().all()
+    assert sigma.isfinite().all()

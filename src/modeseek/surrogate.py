@@ -12,6 +12,9 @@ Notation (b is any number of leading batch dimensions; every element is a GP of 
     A    b x n x n   (K + τI)⁻¹                     α   b x n    A (y − c)
 
 The mean needs no search: for given ℓ and τ the objective is maximal at c = 1ᵀA y / 1ᵀA 1.
+
+The search costs n³ per evaluation. With more than MANY observations it has its starts on FEW of them and its end on
+ENOUGH of them, spread evenly over the ranks of the outcomes, best and worst included; the posterior has them all.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from torch import Tensor
 from modeseek.lbfgs import Minimum, lbfgs
 
 FIT_STEPS = 200  # of L-BFGS, at most
+MANY, FEW, ENOUGH = 500, 300, 1000  # observations; docs/speed.md has what this saves and changes
+LAST_STEPS, LAST_FTOL = 20, 1e-5  # of L-BFGS on ENOUGH observations; which those are makes more of a difference
 MIN_LENGTHSCALE = 0.025
 MIN_NOISE = 1e-4
 NOISE_LOC, NOISE_SCALE = -4.0, 1.0
@@ -102,7 +107,7 @@ class GP:
 
     def moments(self, x: Tensor) -> Moments:
         """The posterior at x (b x m x d). Its only product of order m·n² is v; the gradient has none."""
-        k = _kernel(x, self.X, self.hyperparameters.lengthscale)
+        k = kernel(x, self.X, self.hyperparameters.lengthscale)
         v = k @ self.inverse
         mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
         variance = 1 - torch.linalg.vecdot(k, v)
@@ -119,8 +124,12 @@ class GP:
 
     def condition(self, x: Tensor) -> GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
-        mu, _ = self.posterior(x)
-        X, y = torch.cat([self.X, x], -2), torch.cat([self.y, mu], -1)
+        at = self.moments(x)
+        X, y = torch.cat([self.X, x], -2), torch.cat([self.y, at.mu], -1)
+        if self.X.shape[-2] > MANY:
+            inverse = _bordered(self.inverse, at, kernel(x, x, self.hyperparameters.lengthscale), self.hyperparameters)
+            alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
+            return replace(self, X=X, y=y, alpha=alpha, inverse=inverse)
         conditioned = posterior_of(X, y, self.hyperparameters, self.mean)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
@@ -132,15 +141,8 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     mode of the prior, where BoTorch starts, at its median, and at short length-scales; a later one at the mode and
     where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
     """
-    d = X.shape[-1]
     mode = _prior_mode(X)
-    if warm is None:
-        median = _start(X, _lengthscale_loc(d), NOISE_LOC)
-        short = _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)
-        starts = torch.stack([mode, median, short])
-    else:
-        starts = torch.stack([mode, torch.cat([warm.lengthscale, warm.noise[..., None]], -1).log()])
-    end = _search(X, y, starts, steps)
+    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps)
     ok = end.value.isfinite() & end.x.isfinite().all(-1)
     best = torch.where(ok, end.value, torch.inf).argmin(0)
     found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
@@ -149,6 +151,36 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
     gp = posterior_of(X, y, hyperparameters)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
+
+
+def _search_all(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int) -> Minimum:
+    """The ends of the search on all observations: starts x b x (d+1)."""
+    starts = _cold_starts(X) if warm is None else torch.stack([_prior_mode(X), _theta(warm)])
+    return _search(X, y, starts, steps)
+
+
+def _search_some(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int) -> Minimum:
+    """The end of the search on ENOUGH observations: 1 x b x (d+1).
+
+    It starts at the best, by those, of where searches on FEW have ended, and of where the last fit has.
+    """
+    few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
+    found = _search(*few, _cold_starts(X) if warm is None else _prior_mode(X)[None], steps)
+    ends = found.x if warm is None else torch.cat([found.x, _theta(warm)[None]])
+    value = log_posterior(*enough, ends)[0].nan_to_num(nan=-torch.inf)
+    start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
+    end = _search(*enough, start, min(steps, LAST_STEPS), ftol=LAST_FTOL)
+    return end._replace(evaluations=found.evaluations + 1 + end.evaluations)
+
+
+def evenly(X: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """As many observations, evenly over the ranks of the outcomes: b x size x d, b x size."""
+    n = y.shape[-1]
+    if size >= n:
+        return X, y
+    ranks = torch.linspace(0, n - 1, size, dtype=torch.float64, device=y.device).round().long()
+    chosen = y.argsort(dim=-1, stable=True)[..., ranks].sort(-1).values
+    return X.gather(-2, chosen[..., None].expand(*chosen.shape, X.shape[-1])), y.gather(-1, chosen)
 
 
 def evidence(X: Tensor, y: Tensor) -> Tensor:
@@ -160,7 +192,7 @@ def evidence(X: Tensor, y: Tensor) -> Tensor:
     return -_search(X, y, start).value * y.shape[-1]
 
 
-def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS) -> Minimum:
+def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS, ftol: float = 1e-7) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
     d, n = X.shape[-1], y.shape[-1]
     lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
@@ -170,7 +202,7 @@ def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS) -> Min
         value, grad = log_posterior(X, y, theta)
         return -value / n, -grad / n
 
-    return lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=1e-7)
+    return lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
 
 
 def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,8 +214,8 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     """
     d, n = X.shape[-1], X.shape[-2]
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
-    K = _kernel(X, X, lengthscale)
-    chol, info = torch.linalg.cholesky_ex(K + noise[..., None, None] * torch.eye(n, dtype=X.dtype, device=X.device))
+    K = kernel(X, X, lengthscale)
+    chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise))
     A = _inverse(chol)
     mean = _best_mean(A, y)
     residual = y - mean[..., None]
@@ -191,7 +223,7 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
 
     log_det = 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     value = -0.5 * ((residual * alpha).sum(-1) + log_det + n * math.log(2 * math.pi))
-    G = (alpha[..., :, None] * alpha[..., None, :] - A) * K
+    G = (alpha[..., :, None] * alpha[..., None, :]).sub_(A).mul_(K)  # in place: making a large matrix costs as well
     centred = X - 0.5
     quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
     grad_lengthscale = quadratic / lengthscale.square()
@@ -217,11 +249,23 @@ def _prior_mode(X: Tensor) -> Tensor:
     return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, NOISE_LOC - NOISE_SCALE**2)
 
 
+def _cold_starts(X: Tensor) -> Tensor:
+    """Where a first fit starts: the prior's mode, its median, and short length-scales; 3 x b x (d+1)."""
+    d = X.shape[-1]
+    median = _start(X, _lengthscale_loc(d), NOISE_LOC)
+    return torch.stack([_prior_mode(X), median, _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)])
+
+
+def _theta(hyperparameters: Hyperparameters) -> Tensor:
+    """θ = (log ℓ, log τ), b x (d+1)."""
+    return torch.cat([hyperparameters.lengthscale, hyperparameters.noise[..., None]], -1).log()
+
+
 def _lengthscale_loc(d: int) -> float:
     return math.sqrt(2) + 0.5 * math.log(d)
 
 
-def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
+def kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
     """k(x, X), b x m x n; the squared distances by one matrix product."""
     # Distances do not change with the origin; at the cube's centre the squares are smallest and round least.
     z, Z = (x - 0.5) / lengthscale[..., None, :], (X - 0.5) / lengthscale[..., None, :]
@@ -238,6 +282,30 @@ def _inverse(chol: Tensor) -> Tensor:
     eye = torch.eye(chol.shape[-1], dtype=chol.dtype, device=chol.device).expand_as(chol)
     W: Tensor = torch.linalg.solve_triangular(chol, eye, upper=False)
     return W.mT @ W
+
+
+def with_diagonal(K: Tensor, added: Tensor) -> Tensor:
+    """K + added·I in K's own memory: K is b x n x n, added b."""
+    K.diagonal(dim1=-2, dim2=-1).add_(added[..., None])
+    return K
+
+
+def _bordered(inverse: Tensor, at: Moments, k: Tensor, hyperparameters: Hyperparameters) -> Tensor:
+    """The inverse of K + τI with p more inputs, from the one without: b x (n+p) x (n+p), in n² p operations.
+
+    `at` are the moments there, k (b x p x p) their covariance before anything was observed. With v = A k(x) and
+    S = k + τI − k(X, x)ᵀ v, the inverse is [[A + v S⁻¹ vᵀ, −v S⁻¹], [−S⁻¹ vᵀ, S⁻¹]].
+    """
+    n, p = inverse.shape[-1], k.shape[-1]
+    S = with_diagonal(k - at.k @ at.v.mT, hyperparameters.noise)
+    corner = _inverse(torch.linalg.cholesky_ex((S + S.mT) / 2).L)
+    side = corner @ at.v
+    whole = inverse.new_empty(*inverse.shape[:-2], n + p, n + p)
+    torch.add(inverse, at.v.mT @ side, out=whole[..., :n, :n])
+    whole[..., n:, :n] = -side
+    whole[..., :n, n:] = -side.mT
+    whole[..., n:, n:] = corner
+    return whole
 
 
 def _best_mean(A: Tensor, y: Tensor) -> Tensor:
@@ -263,13 +331,12 @@ def posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: T
 
 def _factorize(X: Tensor, hyperparameters: Hyperparameters) -> tuple[Tensor, Tensor]:
     """Cholesky factor of K + τI (b x n x n), jitter growing tenfold in elements that need it; and which failed (b)."""
-    eye = torch.eye(X.shape[-2], dtype=X.dtype, device=X.device)
-    K = _kernel(X, X, hyperparameters.lengthscale)
     noise = hyperparameters.noise
-    chol, info = torch.linalg.cholesky_ex(K + noise[..., None, None] * eye)
     added, jitter = torch.zeros_like(noise), 1e-8
+    chol, info = torch.linalg.cholesky_ex(with_diagonal(kernel(X, X, hyperparameters.lengthscale), noise))
     while bool((info != 0).any()) and jitter <= 1e-2:
         added = torch.where(info != 0, jitter, added)
-        chol, info = torch.linalg.cholesky_ex(K + (noise + added)[..., None, None] * eye)
+        K = with_diagonal(kernel(X, X, hyperparameters.lengthscale), noise + added)
+        chol, info = torch.linalg.cholesky_ex(K)
         jitter *= 10
     return chol, info != 0

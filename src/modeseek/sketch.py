@@ -1,0 +1,79 @@
+"""A cheaper stand-in for a Gaussian process with many observations, for climbs that need labels by the hundred.
+
+The mean is the Gaussian process's own, m·n operations for m inputs. Its standard deviation costs m·n²; here it is that
+of the deterministic training conditional (Seeger et al. 2003; Quiñonero-Candela and Rasmussen 2005), in which what all
+n observations say of f reaches x through f at r of them, U:
+
+    σ²(x) = 1 − k(x, U) M k(U, x),    M = L⁻ᵀ (I − τ B⁻¹) L⁻¹,    LLᵀ = k(U, U),    B = L⁻¹ k(U, X) k(X, U) L⁻ᵀ + τI
+
+which costs m·r², and is exact where U is all of X. Notation as in surrogate.py; U is b x r x d, M is b x r x r.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, Surrogate, evenly, kernel, with_diagonal
+
+SIZE = 500  # r
+JITTER = 1e-6  # of k(U, U), whose inputs may coincide
+
+
+def for_climbing(gp: Surrogate) -> Surrogate:
+    """The surrogate to climb on: itself, or the sketch of a Gaussian process with more than ENOUGH observations."""
+    return sketch(gp) if isinstance(gp, GP) and gp.X.shape[-2] > ENOUGH else gp
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """The exact mean of a Gaussian process and an approximate standard deviation."""
+
+    gp: GP
+    U: Tensor  # b x r x d
+    M: Tensor  # b x r x r
+    recordable = True
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d."""
+        return self.gp.X
+
+    @property
+    def y(self) -> Tensor:
+        """Standardized outcomes, b x n."""
+        return self.gp.y
+
+    def label(self, x: Tensor, rho: float) -> Tensor:
+        """μ + ρσ at x (b x m x d): b x m."""
+        return self.label_and_grad(x, rho)[0]
+
+    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+        """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d. As in `GP.grad`, with U for σ."""
+        lengthscale = self.gp.hyperparameters.lengthscale
+        by_mean = kernel(x, self.X, lengthscale).mul_(self.gp.alpha[..., None, :])
+        mu = self.gp.mean[..., None] + by_mean.sum(-1)
+        k = kernel(x, self.U, lengthscale)
+        v = k @ self.M
+        sigma = (1 - torch.linalg.vecdot(k, v)).clamp_min(MIN_VARIANCE).sqrt()
+        by_sigma = v.mul_(k).mul_((-rho / sigma)[..., None])
+        total = by_mean.sum(-1, keepdim=True) + by_sigma.sum(-1, keepdim=True)
+        pull = by_mean @ self.X + by_sigma @ self.U - total * x
+        return mu + rho * sigma, pull / lengthscale[..., None, :].square()
+
+
+def sketch(gp: GP, size: int = SIZE) -> Sketch:
+    """The stand-in for `gp` with U spread evenly over the ranks of the outcomes."""
+    lengthscale, noise = gp.hyperparameters
+    U, _ = evenly(gp.X, gp.y, size)
+    jitter = torch.full_like(noise, JITTER)
+    chol = torch.linalg.cholesky_ex(with_diagonal(kernel(U, U, lengthscale), jitter)).L
+    V = torch.linalg.solve_triangular(chol, kernel(U, gp.X, lengthscale), upper=False)
+    B = torch.linalg.cholesky_ex(with_diagonal(V @ V.mT, noise)).L
+    eye = torch.eye(U.shape[-2], dtype=U.dtype, device=U.device).expand_as(chol)
+    left = torch.linalg.solve_triangular(chol, eye, upper=False)  # L⁻¹
+    right = torch.linalg.solve_triangular(B, left, upper=False)  # so that L⁻ᵀ B⁻¹ L⁻¹ is its square
+    M = left.mT @ left - noise[..., None, None] * (right.mT @ right)
+    return Sketch(gp, U, M)
