@@ -1,0 +1,306 @@
+"""One call of `minimize` or `maximize`: ask, evaluate, tell, save, until the budget is spent."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import BrokenExecutor, Executor
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from modeseek import checkpoint as checkpoints
+from modeseek.checks import whole_number
+from modeseek.errors import (
+    AllTrialsFailed,
+    CheckpointError,
+    CheckpointNotSaved,
+    CheckpointWarning,
+    ConfigError,
+    SpaceExhausted,
+    TrialFailedWarning,
+)
+from modeseek.execution.budget import Budget
+from modeseek.execution.evaluate import Outcome, type_error
+from modeseek.execution.evaluations import Evaluations, evaluations
+from modeseek.execution.progress import progress_bar
+from modeseek.notices import warn
+from modeseek.optimizer import Optimizer
+from modeseek.result import Result, Stopped
+from modeseek.space import Space
+from modeseek.trials import Direction, Trial, TrialState
+from modeseek.typing import Params
+
+Objective: TypeAlias = Callable[[Params], Any]
+Callback: TypeAlias = Callable[[Optimizer, Trial], Any]
+
+ATTEMPTS = 2  # evaluations of a point that may end the process before it is given up
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    """What is fixed in one call, and the optimizer that it drives; the arguments are those of `minimize`."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        f: Objective,
+        space: Space,
+        budget: int,
+        *,
+        settings: dict[str, Any],
+        callbacks: Sequence[Callback],
+        timeout: Any,
+        catch: Any,
+        checkpoint: Any,
+        max_failures: int,
+        retry_failed: bool,
+    ) -> None:
+        if not callable(f):
+            raise ConfigError(f"the objective must be callable, not {f!r}")
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+            raise ConfigError(f"timeout must be at least 0 seconds, not {timeout!r}")
+        if checkpoint is not None and (not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint)):
+            raise ConfigError(f"checkpoint must be a path, not {checkpoint!r}")
+        self.f, self.callbacks, self.catch = f, _callbacks(callbacks), _exception_types(catch)
+        self.budget = Budget(whole_number("budget", budget, 1), timeout)
+        self.max_failures = whole_number("max_failures", max_failures, 1)
+        self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
+        self.optimizer = _open(self.checkpoint, direction, space, settings)
+        if retry_failed:
+            self._reopen_failed()
+        self.again = deque(self.optimizer.pending)
+        self.over: deque[tuple[int, Outcome]] = deque()  # evaluated and not told yet
+        self.evaluated = 0
+        self.stopped: Stopped | None = None
+        self.error: Exception | None = None  # the first one to raise again
+        self.unsaved: CheckpointError | None = None  # why the last save failed
+        if self.optimizer.trials:
+            _log.info("resuming with %d trials told and %d to evaluate again", self._told(), len(self.again))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self.optimizer.close()
+        if error is not None and self.unsaved is not None and not isinstance(error, CheckpointNotSaved):
+            error.add_note(f"The last evaluations are not in the checkpoint: {self.unsaved}")
+
+    def __call__(self, n_workers: int, executor: Literal["process", "thread"] | Executor, progress: bool) -> Result:
+        """Evaluate until the budget is spent, and give what there is."""
+        n = whole_number("n_workers", n_workers, 1)
+        try:
+            with (
+                evaluations(self.f, self.catch, n, executor) as place,
+                progress_bar(self.budget.total, done=self._told(), show=progress) as self.bar,
+            ):
+                self._loop(place, n)
+        except KeyboardInterrupt:
+            self.stopped = "interrupted"
+            self._save()
+        if self.stopped in ("budget", "space exhausted"):
+            self._check_failures(limit=1)
+        result = self._result()
+        if self.unsaved is not None:
+            raise CheckpointNotSaved(
+                f"{self.unsaved}\nThe run is over ({self.stopped}). All of it is in this error's .result; "
+                ".optimizer.save(path) writes it once there is space.",
+                result,
+                self.optimizer,
+            )
+        return result
+
+    def _loop(self, place: Evaluations, n: int) -> None:
+        running: dict[int, Trial] = {}
+        broken = False
+        try:
+            while True:
+                while len(running) < n and (trial := self._next(len(running), place)) is not None:
+                    running[trial.number] = trial
+                    place.submit(trial.number, trial.params)
+                if not running:
+                    return
+                self.over.extend(place.wait())
+                while self.over:
+                    number, outcome = self.over.popleft()
+                    self._finish(running.pop(number), outcome)
+                if self.error is not None:
+                    raise self.error
+                self._check_failures(self.max_failures)
+        except BrokenExecutor as error:
+            broken = True  # by one of the running evaluations; nobody knows by which
+            error.add_note(
+                "A worker of your executor ended: killed, or the objective cannot be imported there. No told value is "
+                'lost. executor="process" survives that.'
+            )
+            raise
+        finally:
+            self._leave(place, running, broken)
+
+    def _leave(self, place: Evaluations, running: dict[int, Trial], broken: bool) -> None:
+        """On the way out with an error: what is finished by then is told, the rest may begin as if it never had."""
+        self.over.extend(place.finished())
+        changed = bool(self.over)
+        while self.over:
+            number, outcome = self.over.popleft()
+            self._tell(running.pop(number), outcome)
+        if not place.isolated and not broken:
+            for trial in running.values():
+                self.optimizer._trials.count_start(trial, -1)
+                changed = True
+        if changed:
+            self._save()
+
+    def _next(self, running: int, place: Evaluations) -> Trial | None:
+        """The next trial to evaluate; None, and why in `stopped`, when there is none."""
+        while self.stopped is None:
+            begun = self._told() + running
+            self.stopped = self.budget.spent(begun)
+            if self.stopped is not None:
+                break
+            if not self.again:
+                return self._ask(self.budget.total - begun, place)
+            trial = self.again.popleft()
+            if place.isolated or trial.starts < ATTEMPTS:
+                return self._begin(trial, place)
+            error = (
+                f"the program ended {trial.starts} times while it evaluated this point (a crash, or killed, possibly "
+                "out of memory): given up; retry_failed=True tries it again"
+            )
+            _log.warning("trial %d: %s", trial.number, error)
+            self._finish(trial, Outcome(error=error))
+        return None
+
+    def _ask(self, left: int, place: Evaluations) -> Trial | None:
+        try:
+            return self._begin(self.optimizer.ask(left=left), place)
+        except SpaceExhausted:
+            self.stopped = "space exhausted"
+            return None
+
+    def _begin(self, trial: Trial, place: Evaluations) -> Trial:
+        if not place.isolated:  # if this evaluation ends the program, the next one sees it in the checkpoint
+            trial = self.optimizer._trials.count_start(trial)
+        self._save()
+        _log.debug("trial %d begins: %r", trial.number, trial.params)
+        return trial
+
+    def _tell(self, trial: Trial, outcome: Outcome) -> Trial:
+        self.evaluated += 1
+        if outcome.error is None:
+            return self.optimizer.tell(trial, outcome.value)
+        return self.optimizer.tell(trial, failed=True, error=outcome.error)
+
+    def _finish(self, trial: Trial, outcome: Outcome) -> None:
+        opt = self.optimizer
+        told = self._tell(trial, outcome)
+        self._save()
+        if opt.best is not None:
+            self.bar.set_postfix_str(f"best={opt.best.value:.6g}", refresh=False)
+        self.bar.update()
+        if [callback for callback in self.callbacks if _is_true(callback(opt, told))]:
+            self.stopped = "callback"
+        exception = outcome.exception
+        if outcome.never_a_number and opt.best is None:
+            exception = type_error(outcome)
+        if exception is not None:
+            exception.add_note(f"in trial {trial.number}, params={trial.params!r}; `catch=` goes on after it")
+            self.error = self.error or exception
+        elif outcome.error is not None and not outcome.caught:
+            warn(f"trial {trial.number} failed: {outcome.error}", TrialFailedWarning)
+
+    def _check_failures(self, limit: int) -> None:
+        trials = self.optimizer.trials
+        failed = [trial for trial in trials if trial.state is TrialState.FAILED]
+        if self.optimizer.best is None and len(failed) >= limit:
+            raise AllTrialsFailed(
+                f"all {len(failed)} trials failed; the last one: {failed[-1].error}\n"
+                "Every trial is kept in this error's .trials, and in the checkpoint if there is one.",
+                trials,
+            )
+
+    def _told(self) -> int:
+        """Evaluations that are over; what came from `tell_params` was not one of ours."""
+        return sum(t.state is not TrialState.RUNNING and t.origin != "told" for t in self.optimizer.trials)
+
+    def _reopen_failed(self) -> None:
+        for trial in self.optimizer.trials:
+            if trial.state is TrialState.FAILED and trial.origin != "told":
+                self.optimizer._trials.reopen(trial)
+
+    def _save(self) -> None:
+        """Write the checkpoint. Once an evaluation is in memory only, no error of the disk may lose it."""
+        if self.checkpoint is None:
+            return
+        try:
+            self.optimizer.save(self.checkpoint)
+        except CheckpointError as error:
+            if not self.evaluated:
+                raise
+            before, self.unsaved = self.unsaved, error
+            if before is None:
+                warn(f"{error}. The run goes on in memory and saves as soon as it can", CheckpointWarning)
+        else:
+            if self.unsaved is not None:
+                _log.info("%s is saved again", self.checkpoint)
+            self.unsaved = None
+
+    def _result(self) -> Result:
+        opt = self.optimizer
+        return Result(
+            best=opt.best,
+            recommended=opt.recommend(),
+            trials=opt.trials,
+            space=opt.space,
+            direction=opt.direction,
+            seed=opt.seed,
+            config=opt.config,
+            stopped=self.stopped or "budget",
+            seconds=self.budget.seconds,
+        )
+
+
+def _is_true(answer: Any) -> bool:
+    """Whether a callback says stop: True, or NumPy's True from a comparison; nothing else that is truthy."""
+    return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    if not isinstance(callbacks, Iterable) or not all(map(callable, callbacks := tuple(callbacks))):
+        raise ConfigError(f"callbacks must be a list of functions, not {callbacks!r}")
+    return tuple(callbacks)
+
+
+def _exception_types(catch: Any) -> tuple[type[Exception], ...]:
+    types = tuple(catch) if isinstance(catch, Iterable) else (catch,)
+    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in types):
+        raise ConfigError(f"catch must be exception types, as in catch=(ValueError,), not {catch!r}")
+    return types
+
+
+def _open(path: str | None, direction: Direction, space: Space, settings: dict[str, Any]) -> Optimizer:
+    """A new optimizer, or the one of the checkpoint, which it then holds."""
+    new = Optimizer(space, direction=direction, **settings)
+    if path is None:
+        return new
+    lock = checkpoints.acquire(path)  # before looking: two runs must not both find no file
+    try:
+        if not os.path.exists(path):
+            new._hold(path, lock)
+            return new
+        old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
+        for name in ("direction", "space", "seed", "config", "n_initial"):
+            asked = settings.get(name, True) is not None  # seed=None and config=None mean: as it was
+            if asked and getattr(old, name) != getattr(new, name):
+                raise CheckpointError(
+                    f"{path} is of another run: its {name} is {getattr(old, name)!r}, not {getattr(new, name)!r}; "
+                    "give the same settings, or another path"
+                )
+        old._hold(path, lock)
+        return old
+    except BaseException:
+        lock.release()
+        raise
