@@ -9,17 +9,18 @@ ARGS    ?=
 
 BIN     := .venv/bin
 STAMP   := .venv/.installed
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
 
 # Several test processes share the cores, so each gets one BLAS thread.
 PYTEST  := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format test-slow bench clean
+.PHONY: help install demo test lint format test-slow bench lock dist-check clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-install: $(STAMP)  ## make .venv and install modeseek with its pinned dependencies
+install: $(STAMP)  ## make .venv and install modeseek with its dependencies, whose hashes pip checks
 
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || { \
@@ -29,11 +30,17 @@ $(BIN)/pip:
 	         "$$($(PYTHON) --version 2>&1); name another: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
-$(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+# All but torch is checked against the hashes in the lock. torch has many builds under one version (for CPUs, for each
+# CUDA, each with companions of its own), from places that differ from machine to machine: it is pinned by version.
+# The package itself is built by the locked hatchling, not by one that pip would fetch.
+$(STAMP): pyproject.toml constraints.txt requirements-dev.lock | $(BIN)/pip
 	@$(BIN)/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { \
 	    echo "error: modeseek needs Python 3.11, 3.12 or 3.13, but .venv has" \
 	         "$$($(BIN)/python --version 2>&1); remove .venv and run make again" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements-dev.lock
+	$(PIP) install --quiet -c constraints.txt torch
+	$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	$(PIP) check
 	@touch $@
 
 demo: $(STAMP)  ## optimize Styblinski-Tang in two dimensions and draw what happened
@@ -57,6 +64,30 @@ test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch'
 bench: $(STAMP)  ## seconds a stage and a suggestion, beside floors, BoTorch's LogEI and Optuna's samplers
 	$(BIN)/python -m benchmarks.iteration $(ARGS)
 	$(BIN)/python -m benchmarks.samplers
+
+lock: $(STAMP)  ## write requirements-dev.lock anew, after constraints.txt has changed
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps \
+	    --generate-hashes --no-annotate --no-emit-package torch constraints.txt --output-file requirements-dev.lock
+
+dist-check: $(STAMP)  ## build the wheel and the sdist, install each into a fresh environment and use it there
+	rm -rf dist build/dist-check
+	$(BIN)/python -m build --no-isolation --outdir dist
+	@for file in dist/*.whl dist/*.tar.gz; do \
+	    place=build/dist-check/$${file##*.}; echo "$$file:"; \
+	    $(PYTHON) -m venv $$place && \
+	    PIP_CONSTRAINT=constraints.txt $$place/bin/pip --disable-pip-version-check install --quiet "$$file" && \
+	    $$place/bin/pip --disable-pip-version-check check && \
+	    (cd $$place && bin/modeseek --help >/dev/null && bin/python -c "$$USE") || exit 1; \
+	done
+
+define USE
+import importlib.metadata, pathlib, modeseek as ms
+assert ms.__version__ == importlib.metadata.version("modeseek")
+assert (pathlib.Path(ms.__file__).parent / "py.typed").exists() and "site-packages" in ms.__file__
+result = ms.minimize(lambda x: float(x @ x), ms.Space.box([-1, -1], [1, 1]), 7, n_initial=5, seed=0, progress=False)
+print("modeseek", ms.__version__, "works: best value", result.best.value)
+endef
+export USE
 
 clean:  ## remove caches and build outputs; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
