@@ -49,7 +49,7 @@ def test_a_loaded_optimizer_goes_on_bit_for_bit(tmp_path):
         opt = Optimizer.load(tmp_path / "run.modeseek")
     assert opt.trials == whole.trials
     assert [t.params for t in opt.trials] == [t.params for t in whole.trials]
-    assert all(torch.equal(a, b) for a, b in zip(opt._state, whole._state, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(opt._proposer.state, whole._proposer.state, strict=True))
     assert opt.best == whole.best
     assert opt.recommend() == whole.recommend()
 
@@ -97,7 +97,7 @@ def test_the_file_is_json_and_safetensors(tmp_path):
     with safe_open(tmp_path / "run", framework="np") as file:
         document = json.loads(file.metadata()["modeseek"])
         assert set(file.keys()) == {"lengthscale", "noise", "network"}
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert len(document["trials"]) == 5
     assert sorted(os.listdir(tmp_path)) == ["run", "run.lock"]
 
@@ -266,5 +266,5 @@ def test_a_run_moves_between_devices(tmp_path):
     run(Optimizer(SPACE, seed=5, config=CHEAP, n_initial=4, device="cuda"), 7).save(tmp_path / "run")
     for device in ("cpu", "cuda", "auto"):
         opt = Optimizer.load(tmp_path / "run", device=device)
-        assert {tensor.device.type for tensor in opt._state} == {opt.device.type}
+        assert {tensor.device.type for tensor in opt._proposer.state} == {opt.device.type}
         assert run(opt, 2).best is not None

@@ -33,12 +33,13 @@ def test_histories_in_any_order(actions):
                 trials.complete(number, 1.0) if action == "complete" else trials.fail(number, "failed")
             assert list(trials) == before
     done = [n for n, value in expected.items() if isinstance(value, float)]
-    X, Y = trials.data("minimize")
-    assert X.shape == (len(done), 2)
-    assert Y.tolist() == [-n for n in done]
-    assert trials.data("maximize")[1].tolist() == done
-    assert trials.without_outcome().shape == (len(expected) - len(done), 2)
-    assert trials.proposed().shape == (len(expected), 2)
+    history = trials.history("minimize")
+    assert history.X.shape == (len(done), 2)
+    assert history.Y.tolist() == [-n for n in done]
+    assert trials.history("maximize").Y.tolist() == done
+    assert len(history.pending) == list(expected.values()).count(None)
+    assert len(history.lost) == list(expected.values()).count("failed")
+    assert history.proposed.shape == (len(expected), 2)
     assert [t.number for t in trials] == list(range(len(expected)))
     best = trials.best("minimize")
     assert (best.value if best else None) == min(done, default=None)

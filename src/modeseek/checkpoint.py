@@ -2,38 +2,44 @@
 
 The file's tensors are the `State` that DMS carries from one iteration to the next; one entry of its metadata is a
 JSON document with everything else. Randomness needs no entry: each suggestion draws from the seed and its trial's
-number. While `<path>` is replaced, the file before it stays as `<path>.bak`.
+number. A checksum covers the whole file, and the file before it stays as `<path>.bak` (see storage.py).
+
+Files of version 1 had no checksum and are read as they are.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias, get_args
 
+import numpy as np
 import torch
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
+from safetensors import SafetensorError
+from safetensors.numpy import load as from_bytes
+from safetensors.numpy import save as to_bytes
 
+from modeseek import storage
+from modeseek.checks import is_whole
 from modeseek.config import DMSConfig
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
 from modeseek.space import Space
-from modeseek.trials import Direction, Trials, TrialState
+from modeseek.trials import MOST_TRIALS, Direction, Trials, TrialState
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
 _FORMAT = "modeseek checkpoint"
-_VERSION = 1
+_VERSION = 2
 _KEY = "modeseek"
-_DTYPES = {"lengthscale": "F64", "noise": "F64", "network": "F32"}
+_DTYPES = {"lengthscale": np.float64, "noise": np.float64, "network": np.float32}
+# What a file that is none of ours, or a damaged or a hostile one, may make of the code that reads it.
+_REFUSED = (ArithmeticError, AttributeError, LookupError, RecursionError, SafetensorError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -64,120 +70,91 @@ def acquire(path: StrPath) -> FileLock:
         raise CheckpointError(f"{path}: the directory is read-only; choose another path")
     lock = FileLock(path + ".lock", timeout=0, thread_local=False)
     try:
+        storage.regular_file(path)
         lock.acquire()
     except Timeout:
         raise CheckpointInUse(
             f"{path} is in use by another optimizer; wait for it, stop it, or choose another path"
         ) from None
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot make the lock file: {error}") from error
+        raise CheckpointError(f"{path}: cannot be used: {error}") from error
     return lock
 
 
 def write(path: StrPath, snapshot: Snapshot) -> None:
     """Replace the checkpoint in one step; CheckpointError leaves the old file whole and no litter."""
     path = resolve(path)
-    temporary, spare = path + ".tmp", path + ".bak.tmp"
     state = {} if snapshot.state is None else snapshot.state._asdict()
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    tensors = {name: np.ascontiguousarray(tensor.detach().cpu().numpy()) for name, tensor in state.items()}
+    document = json.dumps(_document(snapshot), allow_nan=False)
     try:
-        data = to_bytes(tensors, metadata={_KEY: json.dumps(_document(snapshot), allow_nan=False)})
-        _remove(temporary, spare)  # left by a process that was killed; a link there would not be ours to follow
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(path):
-            _link(path, spare)
-            os.replace(spare, path + ".bak")
-        os.replace(temporary, path)
-        _sync_folder(os.path.dirname(path))
+        data = to_bytes(tensors, metadata={_KEY: document, storage.SEAL: storage.UNSEALED})
+        storage.replace(path, storage.seal(data))
     except (OSError, SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            _remove(temporary, spare)
         raise CheckpointError(f"{path}: not saved, the file before it is whole: {error}") from error
 
 
-def _remove(*paths: str) -> None:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def _link(path: str, other: str) -> None:
-    try:
-        os.link(path, other)
-    except OSError:  # a file system without hard links
-        shutil.copy2(path, other)
-
-
-def _sync_folder(folder: str) -> None:
-    with contextlib.suppress(OSError):  # not every system can open or sync a folder
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def _document(snapshot: Snapshot) -> dict[str, Any]:
-    box = snapshot.space.is_box
+    space = snapshot.space
     return {
         "format": _FORMAT,
         "version": _VERSION,
-        "space": snapshot.space.to_dict(),
+        "space": space.to_dict(),
         "direction": snapshot.direction,
         "seed": snapshot.seed,
         "config": dataclasses.asdict(snapshot.config),
         "n_initial": snapshot.n_initial,
         "trials": [
             {
-                "params": trial.params.tolist() if box else trial.params,
+                "params": space.to_json(trial.params),
                 "origin": trial.origin,
                 "state": trial.state.value,
                 "value": trial.value,
                 "error": trial.error,
+                **({"starts": trial.starts} if trial.state is TrialState.RUNNING and trial.starts else {}),
             }
             for trial in snapshot.trials
         ],
     }
 
 
-def read(path: StrPath) -> Snapshot:
-    """Read a checkpoint, its tensors on the CPU; CheckpointError for anything that is not a whole, valid one."""
+def read(path: StrPath, space: Space | None = None) -> Snapshot:
+    """Read a checkpoint, its tensors on the CPU; CheckpointError for anything that is not a whole, valid one.
+
+    The space, when given, must be the one that was saved, and takes its place.
+    """
     path = resolve(path)
-    if not os.path.exists(path):
-        raise CheckpointError(f"{path}: there is no such checkpoint")
     try:
-        with safe_open(path, framework="pt") as file:
-            return _snapshot(file)
-    except SafetensorError as error:
-        _reject(path, f"not a checkpoint, or cut short: {error}", error)
+        return _snapshot(storage.read(path), space)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} is of another run: {error}") from error
     except OSError as error:
-        _reject(path, f"cannot be read: {error}", error)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        _reject(path, f"not a valid checkpoint: {error}", error)
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    except _REFUSED as error:
+        raise CheckpointError(f"{path}: not a valid checkpoint: {error}{_backup(path, space)}") from error
 
 
-def _reject(path: str, reason: str, error: Exception) -> NoReturn:
-    backup = path + ".bak"
-    hint = f"; the checkpoint before it is {backup}" if os.path.exists(backup) else ""
-    raise CheckpointError(f"{path}: {reason}{hint}") from error
+def _backup(path: str, space: Space | None) -> str:
+    """What can be done instead, when the file before this one is whole."""
+    try:
+        _snapshot(storage.read(path + ".bak"), space)
+    except (OSError, *_REFUSED):
+        return ""
+    return f"; the checkpoint before it is whole, load it or copy it back: {path}.bak"
 
 
-def _snapshot(file: Any) -> Snapshot:
-    metadata = file.metadata() or {}
-    if _KEY not in metadata:
-        raise ValueError("a safetensors file, but not one of modeseek")
-    document = json.loads(metadata[_KEY], parse_constant=_no_constant)
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise ValueError("a safetensors file, but not one of modeseek")
+def _snapshot(data: bytes, space: Space | None) -> Snapshot:
+    sealed = storage.is_sealed(data)
+    tensors = from_bytes(data)
+    document = _parsed(data)
     version = _whole(document, "version", 1)
     if version > _VERSION:
         raise ValueError(f"version {version} of the format; this modeseek reads up to {_VERSION}: upgrade modeseek")
-    space = Space.from_dict(document["space"])
+    if version > 1 and not sealed:
+        raise ValueError("it is damaged: its checksum is missing")
     if document["direction"] not in get_args(Direction):
-        raise ValueError(f"direction {document['direction']!r}")
+        raise ValueError(f"direction {document['direction']!r:.60}")
+    space = _space(document["space"], space)
     config = _config(document["config"])
     return Snapshot(
         space=space,
@@ -186,8 +163,27 @@ def _snapshot(file: Any) -> Snapshot:
         config=config,
         n_initial=_whole(document, "n_initial", 1),
         trials=_trials(space, document["trials"]),
-        state=_state(file, space.d, config),
+        state=_state(tensors, space.d, config),
     )
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    header = json.loads(data[8 : 8 + storage.header_size(data)])
+    metadata = header.get("__metadata__", {})
+    document = json.loads(metadata[_KEY], parse_constant=_no_constant) if _KEY in metadata else None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise ValueError("a safetensors file, but not one of modeseek")
+    return document
+
+
+def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
+    if given is None:
+        return Space.from_dict(stored)
+    if not given.describes(stored):
+        raise CheckpointError(
+            f"its space is {stored['parameters']!r:.300}, not {given!r:.300}; give the same settings, or another path"
+        )
+    return given
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
@@ -206,17 +202,17 @@ def _no_constant(name: str) -> NoReturn:
 
 def _whole(document: Mapping[str, Any], name: str, least: int) -> int:
     value = document[name]
-    if type(value) is not int or value < least:
+    if not is_whole(value, least):
         raise ValueError(f"{name} is {value!r:.60}")
-    return value
+    return int(value)
 
 
 def _trials(space: Space, records: Any) -> Trials:
-    if not isinstance(records, list):
-        raise ValueError("trials is not a list")
+    if not isinstance(records, list) or len(records) > MOST_TRIALS:
+        raise ValueError(f"trials is not a list of at most {MOST_TRIALS}")
     trials = Trials(space)
     for record in records:
-        trial = trials.append(record["params"], record["origin"])
+        trial = trials.append(space.from_json(record["params"]), record["origin"])
         state, value, error = TrialState(record["state"]), record["value"], record["error"]
         if (state is TrialState.COMPLETE) != isinstance(value, float) or (state is TrialState.FAILED) != isinstance(
             error, str
@@ -226,24 +222,22 @@ def _trials(space: Space, records: Any) -> Trials:
             trials.complete(trial, value)
         elif state is TrialState.FAILED:
             trials.fail(trial, error)
+        else:
+            trials.count_start(trial, _whole({"starts": 0, **record}, "starts", 0))
     return trials
 
 
-def _state(file: Any, d: int, config: DMSConfig) -> State | None:
-    names = set(file.keys())
-    if not names:
+def _state(tensors: Mapping[str, Any], d: int, config: DMSConfig) -> State | None:
+    if not tensors:
         return None
-    if names != set(State._fields):
-        raise ValueError(f"tensors {sorted(names)}, expected {list(State._fields)}")
-    shapes = {"lengthscale": [1, d], "noise": [1], "network": [1, parameter_count(d, config.hidden)]}
-    for name in State._fields:  # before a tensor is loaded: a hostile one may be of any size
-        part = file.get_slice(name)
-        if (part.get_dtype(), list(part.get_shape())) != (_DTYPES[name], shapes[name]):
-            raise ValueError(f"tensor {name} is {part.get_dtype()} {part.get_shape()}, expected {shapes[name]}")
-    # A copy: the file's memory map must not outlive this call, or saving could not replace the file on Windows.
-    state = State(*(file.get_tensor(name).clone() for name in State._fields))
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in state):
-        raise ValueError("a tensor is not finite")
-    if not bool((state.lengthscale > 0).all() and (state.noise > 0).all()):
+    if tensors.keys() != set(State._fields):
+        raise ValueError(f"tensors {sorted(tensors)!r:.200}, expected {list(State._fields)}")
+    shapes = {"lengthscale": (1, d), "noise": (1,), "network": (1, parameter_count(d, config.hidden))}
+    for name, array in tensors.items():
+        if (array.dtype, array.shape) != (_DTYPES[name], shapes[name]):
+            raise ValueError(f"tensor {name} is {array.dtype} {array.shape}, expected {shapes[name]}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"tensor {name} is not finite")
+    if not all((tensors[name] > 0).all() for name in ("lengthscale", "noise")):
         raise ValueError("a length-scale or a noise variance is not positive")
-    return state
+    return State(*(torch.from_numpy(tensors[name].copy()) for name in State._fields))

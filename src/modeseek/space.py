@@ -97,8 +97,11 @@ class Space:
         for name, parameter in self._parameters.items():
             try:
                 checked[name] = parameter.check(values[name])
-            except Exception as error:  # also what a foreign object raises when it is looked at
+            except ValueError as error:
                 raise ParameterError(f"parameter {name!r}: {error}") from error
+            except Exception as error:  # what a foreign object raises when it is looked at
+                kind = type(values[name]).__name__
+                raise ParameterError(f"parameter {name!r}: an object of type {kind} is no value of it") from error
         return np.array(list(checked.values()), dtype=np.float64) if self._box else checked
 
     def encode(self, params: Params) -> Array:
