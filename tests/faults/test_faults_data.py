@@ -1,4 +1,4 @@
-"""Strange data: rows 6 to 11 of the table of faults."""
+"""Strange data: faults 6 to 11 of docs/faults.md."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Rows 16 to 18: where the numerics fail, the answer is still one."""
+"""Where the numerics fail, the answer is still one: faults 16 to 18 of docs/faults.md."""
 
 from __future__ import annotations
 

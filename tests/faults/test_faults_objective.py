@@ -1,4 +1,4 @@
-"""Bad objectives: rows 1 to 5 and 25 of the table of faults; see also test_faults_running.py."""
+"""Bad objectives: faults 1 to 5 and 25 of docs/faults.md; see also test_faults_running.py."""
 
 import os
 import signal

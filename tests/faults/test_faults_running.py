@@ -1,4 +1,4 @@
-"""Evaluations that go wrong beyond an exception: rows 32 to 34, 41, 46 and 47 of the table of faults."""
+"""Evaluations that go wrong beyond an exception: faults 32 to 34, 41, 46 and 47 of docs/faults.md."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Seeds, processes and devices: rows 27 and 28 of the table of faults."""
+"""Seeds, processes and devices: faults 27 and 28 of docs/faults.md."""
 
 import subprocess
 import sys
