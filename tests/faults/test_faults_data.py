@@ -1,4 +1,4 @@
-"""Strange data: faults 6 to 11 of docs/faults.md."""
+"""Strange data: faults 6 to 11 and 50 of docs/faults.md."""
 
 import warnings
 
@@ -114,3 +114,21 @@ def test_fault_11_a_finite_space_never_repeats_and_ends_clearly():
         opt.ask()
     assert opt.trials[0] == told
     assert opt.best.value == 0.0
+
+
+def test_fault_50_fifty_asked_at_once_and_half_of_them_never_told(tmp_path):
+    tiny = DMSConfig(m=16, K=1, S=8, epochs=1, steps=1, hidden=8, polish=False, warp="never")
+    opt = run(Optimizer(BOX, seed=0, config=tiny, n_initial=5), 5, sphere)
+    asked = opt.ask(50)
+    assert len({trial.unit for trial in opt.trials}) == 55
+    for trial in asked[::2]:
+        opt.tell(trial, sphere(trial.params))
+    opt.save(tmp_path / "run")
+    for going_on in (opt, Optimizer.load(tmp_path / "run")):  # after a restart, too
+        assert going_on.pending == asked[1::2]
+        assert len({trial.unit for trial in [*going_on.trials, *going_on.ask(3)]}) == 58
+        history = going_on._trials.history("minimize")
+        assert (len(history.X), len(history.pending)) == (30, 28)
+    assert opt.trials == going_on.trials
+    late = opt.tell(asked[1], 0.5)  # "never" may end after all
+    assert late.value == 0.5
