@@ -17,8 +17,9 @@ from botorch.optim import optimize_acqf
 
 from modeseek.bench.methods import acquisitions as batched
 from modeseek.bench.methods.botorch_methods import botorch_model
-from modeseek.design import sobol
+from modeseek.history import History
 from modeseek.outcome_transforms import standardize
+from modeseek.space import Space
 from modeseek.surrogate import GP, fit
 
 THEIRS: dict[str, Callable[[GP, SingleTaskGP], AcquisitionFunction]] = {
@@ -37,6 +38,17 @@ def data(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def fitted(n: int, d: int, seed: int) -> GP:
     X, Y = data(n, d, seed)
     return fit(X, standardize(Y))
+
+
+def acquired(
+    name: str, X: torch.Tensor, Y: torch.Tensor, device: str = "cpu"
+) -> tuple[torch.Tensor, batched.Acquisition]:
+    """The next point of each row (b x d), and the method after it."""
+    method = batched.Acquisition(
+        name, [Space.box([0] * X.shape[-1], [1] * X.shape[-1])] * len(X), range(len(X)), device
+    )
+    histories = [History.of(x, y) for x, y in zip(X.numpy(), Y.numpy(), strict=True)]
+    return torch.from_numpy(method(histories)), method
 
 
 @pytest.mark.parametrize("name", list(THEIRS))
@@ -86,7 +98,7 @@ def test_points_without_a_value_are_passed_over() -> None:
         def label_and_grad(self, x: torch.Tensor, rho: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
             return self.label(x), super().label_and_grad(x)[1]
 
-    x = batched.maximize(HalfNaN(gp, gp.y.amax(-1, keepdim=True)), torch.Generator().manual_seed(0))
+    _, x = batched.maximize(HalfNaN(gp, gp.y.amax(-1, keepdim=True)), torch.Generator().manual_seed(0))
     assert x.shape == (1, 2)
     assert x[0, 0] < 0.5
 
@@ -95,7 +107,7 @@ def test_points_without_a_value_are_passed_over() -> None:
 def test_hardly_any_data_and_equal_outcomes_have_an_answer(name: str) -> None:
     X = torch.rand(2, 1, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for inputs, outcomes in ((X, X[..., 0]), (X.expand(2, 9, 3), torch.ones(2, 9, dtype=torch.float64))):
-        x = batched.suggest(name, inputs, outcomes, torch.Generator().manual_seed(0)).x_next
+        x = acquired(name, inputs, outcomes)[0]
         assert ((x >= 0) & (x <= 1)).all()
 
 
@@ -104,12 +116,11 @@ def test_hardly_any_data_and_equal_outcomes_have_an_answer(name: str) -> None:
 @pytest.mark.parametrize("name", list(THEIRS))
 def test_cpu_and_gpu_agree(name: str) -> None:
     X, Y = (torch.cat(rows) for rows in zip(*(data(30, 4, seed) for seed in range(4)), strict=True))
-    here, there = (
-        batched.suggest(name, X.to(place), Y.to(place), torch.Generator().manual_seed(0)) for place in ("cpu", "cuda")
-    )
-    torch.testing.assert_close(there.state.lengthscale.cpu(), here.state.lengthscale, rtol=1e-2, atol=1e-2)
+    (here, on_cpu), (there, on_gpu) = (acquired(name, X, Y, place) for place in ("cpu", "cuda"))
+    scales = on_gpu.state["lengthscale"].cpu(), on_cpu.state["lengthscale"]
+    torch.testing.assert_close(*scales, rtol=1e-2, atol=1e-2)
     function = batched.ACQUISITIONS[name](fit(X, standardize(Y)))
-    gap = function.label(there.x_next[:, None], 1.0) - function.label(here.x_next[:, None], 1.0)
+    gap = function.label(there[:, None], 1.0) - function.label(here[:, None], 1.0)
     assert gap.abs().median() < 1e-3
 
 
@@ -118,9 +129,9 @@ def test_the_maximum_is_as_high_as_botorchs(name: str) -> None:
     """Each of several problems of a batch, maximized together, against `optimize_acqf` alone."""
     seeds, d = range(5), 4
     X, Y = (torch.cat(rows) for rows in zip(*(data(30, d, seed) for seed in seeds), strict=True))
-    chosen = batched.suggest(name, X, Y, torch.Generator().manual_seed(0))
-    assert chosen.x_next.shape == (5, d)
-    assert set(chosen.seconds) == {"fit", "acquire"}
+    chosen, method = acquired(name, X, Y)
+    assert chosen.shape == (5, d)
+    assert set(method.seconds) == {"fit", "acquire"}
     bounds = torch.tensor([[0.0] * d, [1.0] * d], dtype=torch.float64)
     behind = 0
     for seed in seeds:
@@ -128,16 +139,19 @@ def test_the_maximum_is_as_high_as_botorchs(name: str) -> None:
         function = THEIRS[name](gp, botorch_model(gp))
         torch.manual_seed(seed)
         _, theirs = optimize_acqf(function, bounds, q=1, num_restarts=10, raw_samples=512)
-        behind += bool(function(chosen.x_next[seed, None, None]) < theirs - 1e-3)
+        behind += bool(function(chosen[seed, None, None]) < theirs - 1e-3)
     assert behind <= 1, "chance may favour either on one of five"
 
 
-def test_a_batch_is_as_each_alone_and_goes_on_from_its_state() -> None:
+@pytest.mark.parametrize("name", list(THEIRS))
+def test_a_row_is_as_it_would_be_alone_and_goes_on_from_its_state(name: str) -> None:
     X, Y = (torch.cat(rows) for rows in zip(*(data(20, 2, seed) for seed in range(3)), strict=True))
-    first = batched.suggest("ucb", X, Y, torch.Generator().manual_seed(0))
-    alone = fitted(20, 2, seed=1)
-    torch.testing.assert_close(first.state.lengthscale[1:2], alone.hyperparameters.lengthscale, rtol=1e-3, atol=1e-3)
-    best = alone.label(sobol(4096, 2, torch.Generator().manual_seed(5), (1,)), 1.0).max()
-    assert alone.label(first.x_next[1:2, None], 1.0) > best - 1e-3
-    again = batched.suggest("ucb", X, Y, torch.Generator().manual_seed(1), first.state)
-    torch.testing.assert_close(again.state.noise, first.state.noise, rtol=0.1, atol=1e-4)
+    together, method = acquired(name, X, Y)
+    cube = Space.box([0, 0], [1, 1])
+    again = batched.Acquisition(name, [cube], [1])
+    again.restore({key: tensor[1:2] for key, tensor in method.state.items()})
+    for seed in range(3):
+        alone = batched.Acquisition(name, [cube], [seed])([History.of(X[seed].numpy(), Y[seed].numpy())])
+        torch.testing.assert_close(torch.from_numpy(alone)[0], together[seed], rtol=1e-4, atol=1e-4)
+    again([History.of(X[1].numpy(), Y[1].numpy())])
+    torch.testing.assert_close(again.state["noise"], method.state["noise"][1:2], rtol=0.1, atol=1e-4)

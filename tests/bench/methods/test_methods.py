@@ -13,9 +13,10 @@ import torch
 from threadpoolctl import threadpool_info
 
 from modeseek import Categorical, ConfigError, DMSConfig, Float, Int, ModeseekError, ParameterError, Space
-from modeseek.bench.methods import History, Method, make_method, method_names, optuna_methods
 from modeseek.bench.methods import botorch_methods as bo
-from modeseek.bench.methods.own import DMS
+from modeseek.bench.methods import make_method, method_names, optuna_methods
+from modeseek.bench.methods.method import not_known
+from modeseek.history import History
 
 TINY = DMSConfig(m=40, S=20, epochs=3, steps=5, hidden=16)
 FEW: dict[str, Any] = {"optima": 4, "path_restarts": 2, "path_raw_samples": 16, "num_restarts": 2, "raw_samples": 16}
@@ -32,40 +33,43 @@ MIXED = Space(
 SPACES = {"1": Space.box([-3], [2]), "2": Space.box([0, -5], [1, 5]), "6": Space.box([0] * 6, [1] * 6), "mixed": MIXED}
 
 
-def small(name: str) -> Method:
+def small(name: str, space: Space, seed: int = 0) -> Any:
     """The method with sizes for tests where the real ones take seconds."""
     if name in ("pes", "jes"):
-        return {"pes": bo.PES, "jes": bo.JES}[name](**FEW)
+        return {"pes": bo.PES, "jes": bo.JES}[name](space, seed, **FEW)
     if name == "gibbon":
-        return bo.GIBBON(candidates=200)
-    return DMS(TINY) if name.startswith("dms") else make_method(name)
+        return bo.GIBBON(space, seed, candidates=200)
+    return make_method(name, space, seed, config=TINY if name.startswith("dms") else None)
 
 
 def history(space: Space, n: int, seed: int = 0) -> History:
     rng = np.random.default_rng(seed)
     X = space.snap(rng.random((n, space.d)))
-    return History(space, X, -np.square(X - 0.3).sum(1) + 0.01 * rng.standard_normal(n))
+    return History.of(X, -np.square(X - 0.3).sum(1) + 0.01 * rng.standard_normal(n))
 
 
-def extended(h: History, u: np.ndarray, y: float) -> History:
-    return History(h.space, np.vstack([h.X, h.space.snap(u[None])]), np.append(h.Y, y))
+def extended(h: History, space: Space, u: np.ndarray, y: float) -> History:
+    return History.of(np.vstack([h.X, space.snap(u[None])]), np.append(h.Y, y))
 
 
 def test_the_names_are_the_papers_methods_and_the_outside_ones() -> None:
-    assert method_names() == (
-        "sobol pi ei logei ucb ts pes gibbon jes tpe gpsampler cmaes dms-paper dms dms-fast".split()  # noqa: SIM905
-    )
+    assert method_names() == [
+        *("dms", "dms-fast", "dms-paper"),
+        *("pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"),
+        *("sobol", "tpe", "gpsampler", "cmaes"),
+        *("pi-botorch", "logei-botorch", "ucb-botorch"),
+    ]
     for name in method_names():
-        make_method(name)
+        make_method(name, SPACES["2"], seed=0)
 
 
 @pytest.mark.parametrize("name", method_names())
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES.keys())
 def test_a_finite_point_in_the_cube_from_one_observation_on(name: str, space: Space) -> None:
     for n in (1, 12):
-        method, h = small(name), history(space, n)
+        method, h = small(name, space), history(space, n)
         for step in range(2):
-            u = method(h, seed=step)
+            u = method(h)
             assert u.shape == (space.d,)
             assert u.dtype == np.float64
             assert np.isfinite(u).all()
@@ -73,14 +77,14 @@ def test_a_finite_point_in_the_cube_from_one_observation_on(name: str, space: Sp
             assert (u <= 1).all()
             assert method.seconds
             assert all(seconds >= 0 for seconds in method.seconds.values())
-            h = extended(h, u, 0.1 * step)
+            h = extended(h, space, u, 0.1 * step)
 
 
 @pytest.mark.parametrize("name", method_names())
 def test_equal_observations_are_survived(name: str) -> None:
     h = history(SPACES["2"], 12)
-    h = History(h.space, np.repeat(h.X[:1], 12, axis=0), np.full(12, 7.0))
-    u = small(name)(h, seed=0)
+    h = History.of(np.repeat(h.X[:1], 12, axis=0), np.full(12, 7.0))
+    u = small(name, SPACES["2"])(h)
     assert ((u >= 0) & (u <= 1)).all()
 
 
@@ -89,9 +93,9 @@ def test_deterministic_in_the_seed(name: str) -> None:
     h = history(SPACES["2"], 12)
 
     def two_points(seed: int) -> np.ndarray:
-        method = small(name)
-        first = method(h, seed)
-        return np.stack([first, method(extended(h, first, 0.5), seed + 1)])
+        method = small(name, SPACES["2"], seed)
+        first = method(h)
+        return np.stack([first, method(extended(h, SPACES["2"], first, 0.5))])
 
     np.testing.assert_array_equal(two_points(3), two_points(3))
     if name in ("sobol", "ts", "pes", "tpe", "cmaes"):
@@ -100,7 +104,7 @@ def test_deterministic_in_the_seed(name: str) -> None:
 
 @pytest.mark.parametrize("name", method_names())
 def test_global_state_is_left_alone(name: str) -> None:
-    method, h = small(name), history(SPACES["2"], 12)
+    method, h = small(name, SPACES["2"]), history(SPACES["2"], 12)
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002 - the legacy generator is the one to protect
     random.seed(7)
@@ -118,7 +122,7 @@ def test_global_state_is_left_alone(name: str) -> None:
 
     before = state()
     X, Y = h.X.copy(), h.Y.copy()
-    method(h, seed=0)
+    method(h)
     assert state() == before
     np.testing.assert_array_equal(h.X, X)
     np.testing.assert_array_equal(h.Y, Y)
@@ -127,9 +131,9 @@ def test_global_state_is_left_alone(name: str) -> None:
 def quadratic_regret(name: str, seed: int, steps: int) -> float:
     """The simple regret on a quadratic after three random points and so many of the method."""
     space, best = SPACES["2"], np.array([0.62, 0.27])
-    method, X = small(name), history(space, 3, seed).X
-    for step in range(steps):
-        X = np.vstack([X, method(History(space, X, -np.square(X - best).sum(1)), 100 * seed + step)])
+    method, X = small(name, space, seed), history(space, 3, seed).X
+    for _ in range(steps):
+        X = np.vstack([X, method(History.of(X, -np.square(X - best).sum(1)))])
     return float(np.square(X - best).sum(1).min())
 
 
@@ -142,11 +146,11 @@ def test_better_than_sobol_on_a_quadratic(name: str) -> None:
 
 
 def test_sobol_search_is_one_sequence() -> None:
-    method, h = make_method("sobol"), history(SPACES["2"], 8)
+    method, h = make_method("sobol", SPACES["2"], seed=5), history(SPACES["2"], 8)
     points = []
-    for step in range(56):
-        points.append(method(h, seed=5 if step == 0 else step))
-        h = extended(h, points[-1], 0.0)
+    for _ in range(56):
+        points.append(method(h))
+        h = extended(h, SPACES["2"], points[-1], 0.0)
     columns = np.stack(points).T
     for column in columns:  # equidistribution: points 8..63 of the sequence, seven in each eighth
         assert (np.histogram(column, 8, (0, 1))[0] == 7).all()
@@ -154,16 +158,16 @@ def test_sobol_search_is_one_sequence() -> None:
 
 def test_dms_paper_takes_the_tasks_settings() -> None:
     config = DMSConfig(name="dms-paper", m=40, S=20, epochs=3, steps=5, hidden=16, polish=False)
-    method = make_method("dms-paper", config)
-    method(history(SPACES["2"], 5), seed=0)
+    method: Any = make_method("dms-paper", SPACES["2"], seed=0, config=config)
+    method(history(SPACES["2"], 5))
     assert set(method.seconds) == {"fit", "pseudo", "train", "sample", "mode"}
 
 
 def test_cmaes_learns_from_what_it_asked_for() -> None:
-    method, h = optuna_methods.CMAES(), history(SPACES["6"], 5)
+    method, h = optuna_methods.CMAES(SPACES["6"], seed=0), history(SPACES["6"], 5)
     for _ in range(25):
-        u = method(h, seed=0)
-        h = extended(h, u, float(-np.square(u - 0.3).sum()))
+        u = method(h)
+        h = extended(h, SPACES["6"], u, float(-np.square(u - 0.3).sum()))
     assert method._study is not None
     generations = [trial.system_attrs.get("cma:generation", -1) for trial in method._study.trials]
     assert len(method._study.trials) == 30
@@ -172,21 +176,21 @@ def test_cmaes_learns_from_what_it_asked_for() -> None:
 
 
 def test_a_point_nobody_evaluated_and_a_new_history_do_no_harm() -> None:
-    method, h = optuna_methods.TPE(), history(MIXED, 12)
-    method(h, seed=0)
-    other = extended(h, np.full(MIXED.d, 0.99), 1.0)
-    method(other, seed=0)
+    method, h = optuna_methods.TPE(MIXED, seed=0), history(MIXED, 12)
+    method(h)
+    other = extended(h, MIXED, np.full(MIXED.d, 0.99), 1.0)
+    method(other)
     assert method._study is not None
     assert [trial.state.name for trial in method._study.trials].count("FAIL") == 1
     assert len(method._study.get_trials(states=[optuna.trial.TrialState.COMPLETE])) == 13
-    again = method(history(MIXED, 12, seed=5), seed=0)
-    np.testing.assert_array_equal(again, optuna_methods.TPE()(history(MIXED, 12, seed=5), seed=0))
+    again = method(history(MIXED, 12, seed=5))
+    np.testing.assert_array_equal(again, optuna_methods.TPE(MIXED, seed=0)(history(MIXED, 12, seed=5)))
 
 
 def test_optuna_sees_the_values_of_the_history() -> None:
     for space in SPACES.values():
-        method, h = optuna_methods.TPE(), history(space, 20)
-        method(h, seed=0)
+        method, h = optuna_methods.TPE(space, seed=0), history(space, 20)
+        method(h)
         assert method._study is not None
         told = method._study.trials[:20]
         for trial, x, y in zip(told, h.X, h.Y, strict=True):
@@ -199,27 +203,51 @@ def test_optuna_sees_the_values_of_the_history() -> None:
 def test_a_missing_package_is_named_with_the_command(name: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModeseekError, match=rf'{package}: pip install .* "\.\[bench\]"'):
-        make_method(name)(history(SPACES["2"], 3), seed=0)
+        make_method(name, SPACES["2"], seed=0)
 
 
 def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'logei'\?.*sobol, pi, ei"):
-        make_method("log-ei")
+    with pytest.raises(ConfigError, match=r"did you mean 'logei'\?.*dms, dms-fast, dms-paper, pi, ei"):
+        make_method("log-ei", SPACES["2"], seed=0)
 
 
 @pytest.mark.parametrize(("given", "name"), [("UCB", "ucb"), ("EI", "ei"), ("DMS", "dms"), ("CMA-ES", "cmaes")])
 def test_a_name_in_capitals_gets_the_one_that_is_meant(given: str, name: str) -> None:
     with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
-        make_method(given)
+        make_method(given, SPACES["2"], seed=0)
 
 
 def test_a_history_must_fit_its_space() -> None:
-    space = SPACES["2"]
     for X, Y in [
-        (np.zeros((0, 2)), np.zeros(0)),
-        (np.zeros((3, 1)), np.zeros(3)),
         (np.zeros((3, 2)), np.zeros(2)),
         (np.zeros((3, 2)), np.array([0, np.nan, 1])),
+        (np.full((3, 2), np.nan), np.zeros(3)),
     ]:
-        with pytest.raises(ParameterError, match="history"):
-            History(space, X, Y)
+        with pytest.raises(ParameterError, match=r"outcomes|points"):
+            History.of(X, Y)
+    for wrong in (History.of(np.zeros((3, 1)), np.zeros(3)), History.of([], [], d=2)):
+        for name in ("sobol", "ei", "ucb", "tpe", "dms"):
+            with pytest.raises(ConfigError, match="2 parameters"):
+                small(name, SPACES["2"])(wrong)
+
+
+FEW_POINTS = Space({"a": Int(0, 3), "b": Categorical(["x", "y", "z"])})
+
+
+@pytest.mark.parametrize("name", [name for name in method_names() if name not in ("pes", "jes", "gibbon")])
+def test_no_method_repeats_a_configuration_of_a_discrete_space(name: str) -> None:
+    """Twelve configurations, two known at first: ten calls give the ten others."""
+    method, h = small(name, FEW_POINTS), history(FEW_POINTS, 1, seed=1)
+    for _ in range(11):
+        u = FEW_POINTS.snap(method(h)[None])[0]
+        h = extended(h, FEW_POINTS, u, float(-np.square(u - 0.3).sum()))
+    assert len(np.unique(h.X, axis=0)) == 12
+
+
+def test_the_other_point_is_the_best_by_the_methods_own_function() -> None:
+    space = Space({"a": Int(0, 9)})
+    h = History.of(space.snap(np.array([[0.55]])), [1.0])
+    point = not_known(space, h.X[0], h, lambda points: -np.abs(points[:, 0] - 0.66), seed=0)
+    assert space.decode(point) == {"a": 6}
+    continuous = Space.box([0], [1])
+    assert not_known(continuous, h.X[0], h, lambda points: points[:, 0], seed=0) == h.X[0]

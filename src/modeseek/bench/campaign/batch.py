@@ -1,6 +1,6 @@
-"""All replications of a task as one batch on one device: DMS, batch-first throughout, and the acquisition functions of
-`baselines/batched.py`.
+"""All replications of a task as one batch on one device, for the methods that run side by side.
 
+Each replication is as it would be alone: it has its own seed, and draws from its own generators.
 Tasks with as many parameters, initial points and evaluations share a batch. A batch in progress is kept in a file
 beside the records of its first task, `results/<task>/<method>.<first>-<last>.batch`, so that a run that was stopped or
 killed goes on where it was; the file is removed once the records are written.
@@ -8,6 +8,7 @@ killed goes on where it was; the file is removed once the records are written.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from glob import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -29,15 +30,20 @@ from tqdm import tqdm
 
 from modeseek import graphs
 from modeseek.bench.campaign.records import Record, TornRecord, config_of
-from modeseek.bench.campaign.replication import METHOD, Work, initial_design, observe_all, record_of, seed_of, stream
-from modeseek.bench.methods import acquisitions as batched
-from modeseek.bench.methods.botorch_methods import RAW_SAMPLES
-from modeseek.bench.tasks import Problem, find_task
+from modeseek.bench.campaign.replication import (
+    Course,
+    Work,
+    initial_design,
+    observe_all,
+    parse_method,
+    record_of,
+    seed_of_replication,
+)
+from modeseek.bench.methods import SideBySide, acquisitions, make_side_by_side
+from modeseek.bench.tasks import find_task
 from modeseek.diffusion.network import parameter_count
-from modeseek.dms import State, suggest
 from modeseek.errors import ConfigError, DeviceError
-from modeseek.proposer import rounding
-from modeseek.surrogate import Hyperparameters
+from modeseek.history import History
 
 SAVE_EVERY = 10.0  # seconds: what a kill may cost
 MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay under
@@ -79,11 +85,12 @@ def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool)
             "use --device cpu, or smaller m and S, as in --method dms[m=500;S=200]"
         )
     else:
-        run = end.run
-        observed, values = run.outcomes.tolist()
-        shared = (run.iterations, run.stages, run.fit_evaluations, end.stopped_by)
-        for work, seen, true in zip(part, observed, values, strict=True):
-            yield record_of(work, len(part), seen, true, *shared)
+        done = end.run
+        observed, values = done.outcomes.tolist()
+        fell_back = done.fell_back.tolist() if done.fell_back.numel() else [None] * len(part)
+        for i, work in enumerate(part):
+            inputs = done.X[i].numpy()
+            yield record_of(work, len(part), inputs, observed[i], values[i], done.course, fell_back[i], end.stopped_by)
         file.unlink(missing_ok=True)  # only now are the records on the disk
 
 
@@ -151,7 +158,7 @@ def bytes_of_replication(work: Work) -> int:
     """What the largest tensors of one replication's last iteration take, each stage's counted as if all were there."""
     problem, config = find_task(work.task), work.config
     d, n = problem.d, problem.n_initial + problem.budget
-    m, _, S = (RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
+    m, _, S = (acquisitions.RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
     fit = 3 * 10 * n * n  # starts, and copies of K, A, G
     refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
     if config is None:
@@ -167,19 +174,19 @@ class Progress:
 
     X: Tensor  # b x n x d on the unit cube, as evaluated or, up to the initial design's end, to be evaluated
     outcomes: Tensor  # 2 x b x evaluations: observed, and without noise
-    state: State | Hyperparameters | None = None
-    iterations: list[float] = field(default_factory=list)  # seconds of each
-    stages: dict[str, float] = field(default_factory=dict)
-    fit_evaluations: int = 0
+    fell_back: Tensor  # b x iterations, whether each did without the method's model; b x 0 where there is none
+    state: dict[str, Tensor] = field(default_factory=dict)  # of the method, each b x ...
+    course: Course = field(default_factory=Course)
 
     def of(self, rows: slice | list[int]) -> Progress:
         """The same of some replications; their share of the seconds goes with them."""
         X, outcomes = self.X[rows], self.outcomes[:, rows]
         share = len(X) / len(self.X)
-        state = None if self.state is None else type(self.state)(*(tensor[rows] for tensor in self.state))
-        seconds = [share * s for s in self.iterations]
-        stages = {stage: share * s for stage, s in self.stages.items()}
-        return Progress(X, outcomes, state, seconds, stages, self.fit_evaluations)
+        state = {name: tensor[rows] for name, tensor in self.state.items()}
+        seconds = [share * s for s in self.course.iterations]
+        stages = {stage: share * s for stage, s in self.course.stages.items()}
+        course = Course(seconds, stages, self.course.fit_evaluations)
+        return Progress(X, outcomes, self.fell_back[rows], state, course)
 
 
 OUT_OF_MEMORY = "out of memory"
@@ -195,11 +202,12 @@ class End(NamedTuple):
 def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool) -> End:
     problem = find_task(group[0].task)  # of the others, what counts here is the same
     total = _evaluations(group[0].task)
+    method = _method(group, run.state)
     name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
     for number in tqdm(range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"):
         try:
-            ahead = _advance(run, problem, group, number) if number >= problem.n_initial else run
+            ahead = _advance(run, method, total - number) if number >= problem.n_initial else run
             outcomes = torch.cat([run.outcomes, _observe(ahead.X[:, number], group, number)[..., None]], -1)
         except torch.cuda.OutOfMemoryError:
             return End(run, OUT_OF_MEMORY)
@@ -230,7 +238,8 @@ def _by_task(group: Sequence[Work]) -> dict[str, list[int]]:
 
 def _begin(group: Sequence[Work]) -> Progress:
     X = np.stack([initial_design(find_task(work.task), work.replication) for work in group])
-    return Progress(torch.from_numpy(X), torch.zeros(2, len(group), 0, dtype=torch.float64))
+    none = torch.zeros(len(group), 0, dtype=torch.bool)
+    return Progress(torch.from_numpy(X), torch.zeros(2, len(group), 0, dtype=torch.float64), none)
 
 
 def _observe(X: Tensor, group: Sequence[Work], number: int) -> Tensor:
@@ -243,45 +252,39 @@ def _observe(X: Tensor, group: Sequence[Work], number: int) -> Tensor:
     return outcomes
 
 
-def _advance(run: Progress, problem: Problem, group: Sequence[Work], number: int) -> Progress:
+def _method(group: Sequence[Work], state: dict[str, Tensor]) -> SideBySide:
+    """The method of a group, going on from a state."""
+    spaces = [find_task(work.task).space for work in group]
+    seeds = [seed_of_replication(work.task_name, work.replication) for work in group]
+    first = group[0]
+    method = make_side_by_side(parse_method(first.method)[0], spaces, seeds, config=first.config, device=first.device)
+    method.restore(state)
+    return method
+
+
+def _advance(run: Progress, method: SideBySide, left: int) -> Progress:
     """With the next point of each replication, snapped."""
     began = time.perf_counter()
-    first = group[0]
-    device, config = torch.device(first.device), first.config
-    seed = seed_of(stream(first.task, first.replication, METHOD, number))
-    data, outcomes = run.X.to(device), run.outcomes[0].to(device)
-    generator = torch.Generator().manual_seed(seed)
-    state: State | Hyperparameters
-    if config is None:
-        assert not isinstance(run.state, State)
-        chosen = batched.suggest(first.method, data, outcomes, generator, run.state)
-        x_next, state, spent, evaluations = chosen.x_next, chosen.state, chosen.seconds, chosen.fit_evaluations
-    else:
-        assert not isinstance(run.state, Hyperparameters)
-        out = suggest(data, outcomes, config, generator, run.state, rounding=rounding(problem.space, device))
-        evaluations = out.gp.evaluations  # type: ignore[union-attr]  # without constraints it is a GP
-        x_next, state, spent = out.x_next, out.state, out.seconds
-    x_next = torch.from_numpy(problem.space.snap(x_next.cpu().numpy()))
-    return replace(
-        run,
-        X=torch.cat([run.X, x_next[:, None]], 1),
-        state=state,
-        iterations=[*run.iterations, time.perf_counter() - began],
-        stages={stage: run.stages.get(stage, 0.0) + seconds for stage, seconds in spent.items()},
-        fit_evaluations=run.fit_evaluations + evaluations,
-    )
+    histories = [History.of(X, Y) for X, Y in zip(run.X.numpy(), run.outcomes[0].numpy(), strict=True)]
+    points = method(histories, left)
+    x_next = np.concatenate([space.snap(point[None]) for space, point in zip(method.spaces, points, strict=True)])
+    course = copy.deepcopy(run.course)
+    course.add(time.perf_counter() - began, method.seconds, method.fit_evaluations)
+    fell_back = run.fell_back
+    if method.fell_back is not None:
+        fell_back = torch.cat([fell_back, torch.tensor(method.fell_back, dtype=torch.bool)[:, None]], 1)
+    X = torch.cat([run.X, torch.from_numpy(x_next)[:, None]], 1)
+    return replace(run, X=X, fell_back=fell_back, state=method.state, course=course)
 
 
 def _save(file: Path, run: Progress, group: Sequence[Work]) -> None:
     """Write the file in one step."""
-    state = {} if run.state is None else run.state._asdict()
-    tensors = {name: tensor.cpu().contiguous() for name, tensor in state.items()}
-    tensors |= {"X": run.X.contiguous(), "outcomes": run.outcomes.contiguous()}
+    tensors = {f"state.{name}": tensor.cpu().contiguous() for name, tensor in run.state.items()}
+    evaluated = {"X": run.X, "outcomes": run.outcomes, "fell_back": run.fell_back}
+    tensors |= {name: tensor.contiguous() for name, tensor in evaluated.items()}
     facts = {
         "keys": json.dumps([work.key for work in group]),
-        "iterations": json.dumps(run.iterations),
-        "stages": json.dumps(run.stages),
-        "fit_evaluations": json.dumps(run.fit_evaluations),
+        "course": json.dumps(asdict(run.course)),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.{os.getpid()}")
@@ -293,12 +296,13 @@ def _load(file: Path, device: str) -> tuple[list[str], Progress] | None:
     """What `_save` wrote: the keys of its replications, and their progress. None, with a warning, where it is torn."""
     try:
         with safe_open(file, "pt", device=device) as saved:
-            facts = {name: json.loads(text) for name, text in saved.metadata().items()}
+            facts = {name: json.loads(text) for name, text in (saved.metadata() or {}).items()}
             tensors = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, OSError) as error:
-        warnings.warn(f"{file} is not a whole batch, which begins anew: {error}", TornRecord, stacklevel=2)
+        evaluated = [tensors[name].cpu() for name in ("X", "outcomes", "fell_back")]
+        state = {name.removeprefix("state."): tensor for name, tensor in tensors.items() if name.startswith("state.")}
+        X, outcomes, fell_back = evaluated
+        return list(facts["keys"]), Progress(X, outcomes, fell_back, state, Course(**facts["course"]))
+    except (SafetensorError, ValueError, LookupError, TypeError, OSError, RecursionError) as error:
+        what = f"{type(error).__name__}: {error}"
+        warnings.warn(f"{file} is not a whole batch, which begins anew ({what})", TornRecord, stacklevel=2)
         return None
-    X, outcomes = tensors.pop("X").cpu(), tensors.pop("outcomes").cpu()
-    kind = State if "network" in tensors else Hyperparameters
-    keys = facts.pop("keys")
-    return keys, Progress(X, outcomes, kind(**tensors) if tensors else None, **facts)

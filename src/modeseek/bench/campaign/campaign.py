@@ -19,8 +19,7 @@ from tqdm import tqdm
 from modeseek.bench.campaign.batch import run_batches
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.campaign.replication import Work, parse_method, run_replication
-from modeseek.bench.methods import make_method
-from modeseek.bench.methods.acquisitions import ACQUISITIONS
+from modeseek.bench.methods import make_method, side_by_side_names
 from modeseek.bench.tasks import find_task
 from modeseek.checks import device_of, missing_extra
 from modeseek.errors import ConfigError, ModeseekError
@@ -33,7 +32,7 @@ def plan(tasks: Sequence[str], methods: Sequence[str], reps: int | None, device:
     for task in tasks:
         find_task(task).check_installed()
     for method in methods:
-        make_method(parse_method(method)[0])  # says what is not installed
+        make_method(parse_method(method)[0], find_task(tasks[0]).space, seed=0)  # says what is not installed
     return [
         Work(task, method, replication, device)
         for task in tasks
@@ -161,8 +160,8 @@ def _run_on_ray(missing: list[Work], workers: int) -> Iterator[Record]:
 def _run_as_batches(missing: list[Work], workers: int, folder: Path, progress: bool) -> Iterator[Record]:
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in missing:
-        if work.config is None and work.method not in ACQUISITIONS:
-            raise ConfigError(f"engine='batch' runs DMS, {', '.join(ACQUISITIONS)}, not {work.method!r}")
+        if (base := parse_method(work.method)[0]) not in side_by_side_names():
+            raise ConfigError(f"engine='batch' runs {', '.join(side_by_side_names())}, not {base!r}")
         groups.setdefault(_tensors_of(work), []).append(work)
     for group in groups.values():
         yield from run_batches(group, folder, progress)

@@ -12,9 +12,9 @@ import subprocess
 import time
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,17 @@ from threadpoolctl import threadpool_limits
 
 import modeseek
 from modeseek.bench.campaign.records import Record, work_key
-from modeseek.bench.methods import History, make_method, method_names
+from modeseek.bench.loading import is_file_name
+from modeseek.bench.methods import PRESETS, check_method_name, make_method
 from modeseek.bench.tasks import Problem, find_task
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.errors import ConfigError
+from modeseek.history import History
 from modeseek.typing import Array
 
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
-PRESETS: dict[str, Callable[[Problem], DMSConfig]] = {
-    "dms": lambda problem: DMSConfig(),
-    "dms-fast": lambda problem: DMSConfig.fast(),
-    "dms-paper": Problem.config,
-}
 
 
 @dataclass(frozen=True)
@@ -51,19 +48,30 @@ class Work:
     device: str = "cpu"
 
     @property
+    def task_name(self) -> str:
+        """What records call the task; one from a file has its own name."""
+        return find_task(self.task).name
+
+    @property
+    def method_name(self) -> str:
+        """What records call the method; one from a file is called as there."""
+        return self.method.rpartition(":")[2] if is_file_name(self.method) else self.method
+
+    @property
     def config(self) -> DMSConfig | None:
         """The DMS configuration that it runs with, None for other methods."""
         base, changes = parse_method(self.method)
         if base not in PRESETS:
             return None
-        config = PRESETS[base](find_task(self.task))
+        problem = find_task(self.task)
+        config = problem.config() if base == "dms-paper" else PRESETS[base](problem.d)
         return dataclasses.replace(config, name=self.method, **changes) if changes else config
 
     @property
     def key(self) -> str:
         """As of the record that it becomes."""
         config = None if self.config is None else dataclasses.asdict(self.config)
-        return work_key(self.task, self.method, self.replication, config)
+        return work_key(self.task_name, self.method_name, self.replication, config)
 
     @classmethod
     def of_key(cls, key: str, device: str) -> Work:
@@ -74,9 +82,8 @@ class Work:
 
 def parse_method(method: str) -> tuple[str, dict[str, Any]]:
     """A method's base name and the settings that it changes: "dms-paper[rho=2;K=0]" is ("dms-paper", rho=2, K=0)."""
-    base, bracket, inner = method.partition("[")
-    if base not in method_names():
-        make_method(base)  # says which there are
+    base, bracket, inner = (method, "", "") if is_file_name(method) else method.partition("[")
+    check_method_name(base)
     items = inner.removesuffix("]").split(";")
     if bracket and not (inner.endswith("]") and all("=" in item and "," not in item for item in items)):
         raise ConfigError(f"method {method!r}: settings are written as in dms-paper[rho=2;K=0]")
@@ -134,6 +141,11 @@ def observe_all(problem: Problem, U: Array, replications: Sequence[int], number:
     return values + problem.noise * np.array(noise), values
 
 
+def seed_of_replication(task: str, replication: int) -> int:
+    """The seed of the method in a replication, whichever method it is."""
+    return seed_of(stream(task, replication, METHOD))
+
+
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
     """Let PyTorch and NumPy compute with so many threads."""
@@ -146,45 +158,61 @@ def fixed_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@dataclass
+class Course:
+    """What happens in a replication, or in several side by side, as far as records tell of it."""
+
+    iterations: list[float] = field(default_factory=list)  # seconds of each
+    stages: dict[str, float] = field(default_factory=dict)  # seconds over all iterations
+    fit_evaluations: int = 0
+
+    def add(self, seconds: float, stages: dict[str, float], fit_evaluations: int) -> None:
+        """One more iteration."""
+        self.iterations.append(seconds)
+        for stage, spent in stages.items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + spent
+        self.fit_evaluations += fit_evaluations
+
+
 @fixed_threads(1)  # the sums of two threads are not those of one, and cores that are busy make them wait for each other
 def run_replication(work: Work) -> Record:
     """Run one replication to its end; whatever it raises becomes a failed record."""
     observed: list[float] = []
     values: list[float] = []
-    iterations: list[float] = []
-    stages: dict[str, float] = {}
-    fit_evaluations = 0
-    error = None
+    inputs: list[Array] = []
+    fell_back: list[bool] = []
+    course, error = Course(), None
     try:
         problem = find_task(work.task)
-        method = make_method(parse_method(work.method)[0], work.config, work.device)
-        X = initial_design(problem, work.replication)
-        for number in range(problem.n_initial + problem.budget):
+        total = problem.n_initial + problem.budget
+        seed = seed_of_replication(problem.name, work.replication)
+        method = make_method(parse_method(work.method)[0], problem.space, seed, config=work.config, device=work.device)
+        inputs = list(initial_design(problem, work.replication))
+        for number in range(total):
             if number >= problem.n_initial:
                 began = time.perf_counter()
-                seed = seed_of(stream(work.task, work.replication, METHOD, number))
-                u = method(History(problem.space, X, np.array(observed)), seed)
-                iterations.append(time.perf_counter() - began)
-                for stage, seconds in method.seconds.items():
-                    stages[stage] = stages.get(stage, 0.0) + seconds
-                fit_evaluations += getattr(method, "fit_evaluations", 0)
-                X = np.vstack([X, problem.space.snap(u[None])])
-            outcome = observe(problem, X[number], work.replication, number)
+                u = method(History.of(inputs, observed), total - number)
+                spent = time.perf_counter() - began
+                course.add(spent, getattr(method, "seconds", {}), getattr(method, "fit_evaluations", 0))
+                if (without := getattr(method, "fell_back", None)) is not None:
+                    fell_back.append(without)
+                inputs.append(problem.space.snap(u[None])[0])
+            outcome = observe(problem, inputs[number], work.replication, number)
             observed.append(outcome[0])
             values.append(outcome[1])
     except Exception:
         error = traceback.format_exc()
-    return record_of(work, 1, observed, values, iterations, stages, fit_evaluations, error)
+    return record_of(work, 1, np.array(inputs), observed, values, course, fell_back or None, error)
 
 
 def record_of(
     work: Work,
     batch: int,
+    inputs: Array,
     observed: list[float],
     values: list[float],
-    iterations: list[float],
-    stages: dict[str, float],
-    fit_evaluations: int,
+    course: Course,
+    fell_back: list[bool] | None,
     error: str | None = None,
 ) -> Record:
     """What is stored of a replication; one with an outcome that is no number failed there."""
@@ -194,22 +222,24 @@ def record_of(
         error = error or f"evaluation {last} gave {observed[last]}"
         observed, values = observed[:last], values[:last]
     return Record(
-        task=work.task,
-        method=work.method,
+        task=work.task_name,
+        method=work.method_name,
         replication=work.replication,
         status="complete" if error is None else "failed",
         version=code_version(),
         config=None if work.config is None else dataclasses.asdict(work.config),
-        seed=zlib.crc32(work.task.encode()),
+        seed=zlib.crc32(work.task_name.encode()),
         device=work.device,
         batch=batch,
         n_initial=find_task(work.task).n_initial,
         observed=observed,
         values=values,
-        iterations=iterations,
-        stages=stages,
-        fit_evaluations=fit_evaluations,
+        iterations=course.iterations,
+        stages=course.stages,
+        fit_evaluations=course.fit_evaluations,
         error=error,
+        inputs=inputs[: len(observed)].tolist(),
+        fell_back=fell_back,
     )
 
 

@@ -1,61 +1,104 @@
-"""Other ways to choose the next point, all behind one interface with DMS: a method takes a history, gives a point.
+"""Ways to choose the next point, all behind one interface: a method takes a history and gives a point.
 
-    method = make_method("logei")                    # one object a replication
-    u = method(History(space, X, Y), seed=0)     # d, on the unit cube; `space.snap` makes it a point of the space
+    method = make_method("logei", space, seed=0)     # one object per replication
+    u = method(History.of(X, Y))                     # d, on the unit cube; `space.snap` makes it a point of the space
 
 | name | file |
 |---|---|
-| pi, ei, logei, ucb, ts, pes, gibbon, jes | `bo.py`: BoTorch's acquisition functions on our surrogate |
+| dms, dms-fast, dms-paper | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
+| pi, logei, ucb | `acquisitions.py`: batched, alone or side by side |
+| ei, ts, pes, gibbon, jes, and pi, logei, ucb with -botorch | `botorch_methods.py`: BoTorch's `optimize_acqf` |
 | tpe, gpsampler, cmaes | `optuna_methods.py`: Optuna's samplers, as its users run them |
-| sobol, dms-paper, dms, dms-fast | `own.py`: Sobol search and Algorithm 1 |
+| sobol | `sobol_search.py` |
+| my_file.py:name | a class or function of your own, called as name(space, seed) |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from modeseek.bench.methods import botorch_methods as bo
-from modeseek.bench.methods import optuna_methods, own
-from modeseek.bench.methods.method import History, Method
+from modeseek.bench.loading import is_file_name, load_object
+from modeseek.bench.methods import botorch_methods, optuna_methods
+from modeseek.bench.methods.acquisitions import ACQUISITIONS, Acquisition
+from modeseek.bench.methods.dms_method import DMS
+from modeseek.bench.methods.method import Alone, Method, SideBySide
+from modeseek.bench.methods.sobol_search import SobolSearch
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
+from modeseek.space import Space
 
-__all__ = ["History", "Method", "make_method", "method_names"]
+__all__ = ["PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
 
-_METHODS: dict[str, Callable[[DMSConfig | None, str], Method]] = {
-    "sobol": lambda config, device: own.SobolSearch(),
-    "pi": lambda config, device: bo.PI(device=device),
-    "ei": lambda config, device: bo.EI(device=device),
-    "logei": lambda config, device: bo.LogEI(device=device),
-    "ucb": lambda config, device: bo.UCB(device=device),
-    "ts": lambda config, device: bo.TS(device=device),
-    "pes": lambda config, device: bo.PES(device=device),
-    "gibbon": lambda config, device: bo.GIBBON(device=device),
-    "jes": lambda config, device: bo.JES(device=device),
-    "tpe": lambda config, device: optuna_methods.TPE(),
-    "gpsampler": lambda config, device: optuna_methods.GPSampler(),
-    "cmaes": lambda config, device: optuna_methods.CMAES(),
-    "dms-paper": lambda config, device: own.DMS(config or DMSConfig.paper, device=device),
-    "dms": lambda config, device: own.DMS(config or DMSConfig(), device=device),
-    "dms-fast": lambda config, device: own.DMS(config or DMSConfig.fast(), device=device),
+# The presets of DMS by name, for d parameters; reports list them in this order.
+PRESETS: dict[str, Callable[[int], DMSConfig]] = {
+    "dms": lambda d: DMSConfig(),
+    "dms-fast": lambda d: DMSConfig.fast(),
+    "dms-paper": DMSConfig.paper,
 }
+_ALONE: dict[str, Callable[[Space, int, str], Method]] = {
+    "sobol": lambda space, seed, device: SobolSearch(space, seed),
+    "ei": lambda space, seed, device: botorch_methods.EI(space, seed, device=device),
+    "ts": lambda space, seed, device: botorch_methods.TS(space, seed, device=device),
+    "pes": lambda space, seed, device: botorch_methods.PES(space, seed, device=device),
+    "gibbon": lambda space, seed, device: botorch_methods.GIBBON(space, seed, device=device),
+    "jes": lambda space, seed, device: botorch_methods.JES(space, seed, device=device),
+    "tpe": lambda space, seed, device: optuna_methods.TPE(space, seed),
+    "gpsampler": lambda space, seed, device: optuna_methods.GPSampler(space, seed),
+    "cmaes": lambda space, seed, device: optuna_methods.CMAES(space, seed),
+    "pi-botorch": lambda space, seed, device: botorch_methods.PI(space, seed, device=device),
+    "logei-botorch": lambda space, seed, device: botorch_methods.LogEI(space, seed, device=device),
+    "ucb-botorch": lambda space, seed, device: botorch_methods.UCB(space, seed, device=device),
+}
+_OF_THE_PAPER = ("pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes")
+_NAMES = tuple(dict.fromkeys((*PRESETS, *_OF_THE_PAPER, *_ALONE)))
 
 
 def method_names() -> list[str]:
-    """What `make_method` knows."""
-    return list(_METHODS)
+    """What `make_method` knows besides files."""
+    return list(_NAMES)
 
 
-def make_method(name: str, problem_config: DMSConfig | None = None, device: str = "cpu") -> Method:
+def side_by_side_names() -> list[str]:
+    """The methods that run several replications in the same tensors."""
+    return [*PRESETS, *ACQUISITIONS]
+
+
+def make_method(name: str, space: Space, seed: int, *, config: DMSConfig | None = None, device: str = "cpu") -> Method:
     """A fresh method for one replication.
 
     Args:
-        name: one of `method_names()`.
-        problem_config: the settings of DMS; None: those that its name says.
+        name: one of `method_names()`, or `my_file.py:name` for a class or function of your own, which is called as
+            name(space, seed) and gives a `Method`.
+        space: what is searched.
+        seed: of the replication.
+        config: the settings of DMS; None: those that its name says.
         device: where the surrogate lives; Sobol search and Optuna's samplers stay on the CPU.
     """
-    if name not in _METHODS:
-        hint = did_you_mean(name, _METHODS) or "."
-        raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(_METHODS)}")
-    return _METHODS[name](problem_config, device)
+    if is_file_name(name):
+        own: Method = load_object(name)(space, seed)
+        return own
+    check_method_name(name)
+    if name in _ALONE:
+        return _ALONE[name](space, seed, device)
+    return Alone(make_side_by_side(name, [space], [seed], config=config, device=device))
+
+
+def make_side_by_side(
+    name: str, spaces: Sequence[Space], seeds: Sequence[int], *, config: DMSConfig | None = None, device: str = "cpu"
+) -> SideBySide:
+    """A fresh method for several replications, one of `side_by_side_names()`; arguments as in `make_method`."""
+    if name in ACQUISITIONS:
+        return Acquisition(name, spaces, seeds, device)
+    if name not in PRESETS:
+        raise ConfigError(f"{name!r} cannot run side by side; {', '.join(side_by_side_names())} can")
+    return DMS(spaces, seeds, PRESETS[name](spaces[0].d) if config is None else config, device)
+
+
+def check_method_name(name: str) -> None:
+    """ConfigError, with the nearest name, for one that is not known; a file is looked into."""
+    if is_file_name(name):
+        load_object(name)
+    elif name not in _NAMES:
+        hint = did_you_mean(name, _NAMES) or "."
+        raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(_NAMES)}, and my_file.py:name")

@@ -1,27 +1,33 @@
-"""UCB, LogEI and PI for many problems at once, as DMS has them, with closed-form gradients.
+"""UCB, LogEI and PI: the campaigns' own, for many problems at once, with closed-form gradients.
 
-`bo.py` asks BoTorch for one point of one problem. These are the same functions of the same surrogate, climbed from 10
-of 512 raw samples by the batched L-BFGS of `lbfgs.py`, so that a GPU runs all replications of a task in the time of
-one. PI is climbed as z = Φ⁻¹(PI), which does not level off where PI is near 1, as BoTorch's does.
+The same functions of the same surrogate as BoTorch's (`botorch_methods.py`), climbed from 10 of 512 raw samples by the
+batched L-BFGS of `lbfgs.py`, so that a GPU runs all replications of a task in the time of one. PI is climbed as
+z = Φ⁻¹(PI), which does not level off where PI is near 1, as BoTorch's does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from modeseek.bench.methods.botorch_methods import RAW_SAMPLES, RESTARTS
-from modeseek.bench.methods.method import timed
+from modeseek.bench.methods.method import SideBySide, not_known, timed
+from modeseek.computing import computing
 from modeseek.design import sobol
+from modeseek.draws import Draws, Randomness
+from modeseek.history import History
 from modeseek.outcome_transforms import standardize
+from modeseek.proposer import Stream, generator
 from modeseek.pseudo import refine_inputs
+from modeseek.space import Space
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
+from modeseek.typing import Array
 
+RESTARTS, RAW_SAMPLES = 10, 512
 STEPS = 200  # of L-BFGS; most runs converge within fifty
 LOG_2PI = math.log(2 * math.pi)
 FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
@@ -105,46 +111,73 @@ ACQUISITIONS: dict[str, Callable[[GP], Surrogate]] = {
 }
 
 
-class Chosen(NamedTuple):
-    """The next point of each problem, and what the next iteration starts from."""
+class Acquisition(SideBySide):
+    """A method that maximizes one of `ACQUISITIONS`, for all replications in the same tensors."""
 
-    x_next: Tensor  # b x d
-    state: Hyperparameters
-    seconds: dict[str, float]
-    fit_evaluations: int
+    def __init__(self, name: str, spaces: Sequence[Space], seeds: Sequence[int], device: str = "cpu") -> None:
+        super().__init__(spaces, seeds, device)
+        self.name = name
+        self._warm: Hyperparameters | None = None
+
+    def __call__(self, histories: Sequence[History], left: int | None = None) -> Array:
+        """The next points, b x d."""
+        self.seconds = {}
+        number, device = len(histories[0].Y), torch.device(self.device)
+        X = torch.from_numpy(np.stack([history.X for history in histories])).to(device)
+        Y = torch.from_numpy(np.stack([history.Y for history in histories])).to(device)
+        draws = Draws([generator(seed, Stream.MODEL, number) for seed in self.seeds])
+        with computing(device):
+            with timed(self.seconds, "fit"):
+                gp = fit(X, standardize(Y), self._warm)
+                self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
+            with timed(self.seconds, "acquire"):
+                function = ACQUISITIONS[self.name](gp)
+                ends, x_next = maximize(function, draws)
+                points = x_next.cpu().numpy()  # which waits for a GPU
+                return self._without_repeats(function, points, ends.cpu().numpy(), histories)
+
+    def _without_repeats(self, function: Surrogate, x: Array, ends: Array, histories: Sequence[History]) -> Array:
+        def value_of(row: int) -> Callable[[Array], Array]:
+            def value(points: Array) -> Array:
+                at = torch.from_numpy(points).to(function.X)
+                labels = function.label(at.expand(len(x), *at.shape), 1.0)[row]
+                return labels.cpu().numpy()
+
+            return value
+
+        rows = enumerate(zip(self.spaces, histories, self.seeds, strict=True))
+        return np.stack(
+            [not_known(space, x[i], history, value_of(i), seed, ends[i]) for i, (space, history, seed) in rows]
+        )
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Hyperparameters of the last fit."""
+        return {} if self._warm is None else self._warm._asdict()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from there."""
+        device = torch.device(self.device)
+        self._warm = Hyperparameters(**{name: t.to(device) for name, t in state.items()}) if state else None
 
 
-def suggest(
-    name: str, X: Tensor, Y: Tensor, generator: torch.Generator, state: Hyperparameters | None = None
-) -> Chosen:
-    """The maximum of an acquisition function for every problem: X is b x n x d on the unit cube, Y b x n.
-
-    Args:
-        name: of `ACQUISITIONS`.
-        generator: on the CPU.
-    """
-    seconds: dict[str, float] = {}
-    with timed(seconds, "fit"):
-        gp = fit(X, standardize(Y), state)
-    with timed(seconds, "acquire"):
-        x_next = maximize(ACQUISITIONS[name](gp), generator).cpu()  # which waits for a GPU
-    return Chosen(x_next, gp.hyperparameters, seconds, gp.evaluations)
-
-
-def maximize(function: Surrogate, generator: torch.Generator) -> Tensor:
-    """The best end of L-BFGS runs: b x d.
+def maximize(function: Surrogate, source: Randomness) -> tuple[Tensor, Tensor]:
+    """The ends of L-BFGS runs, b x RESTARTS x d, and the best of them, b x d.
 
     They start at the best raw sample and at others drawn with weights that grow with their value, as in BoTorch's
-    `initialize_q_batch`.
+    `initialize_q_batch`; a row draws from its own generator.
     """
     b, _, d = function.X.shape
-    x = sobol(RAW_SAMPLES, d, generator, (b,)).to(function.X)
+    draws = Draws.of(source, (b,))
+    x = sobol(RAW_SAMPLES, d, draws, (b,)).to(function.X)
     values = _values(function, x)
     z = (values - values.mean(-1, keepdim=True)) / values.std(-1, keepdim=True).clamp_min(1e-12)
-    drawn = torch.multinomial(z.exp().cpu(), RESTARTS, generator=generator).to(x.device)
+    weights = z.exp().cpu()
+    rows = zip(weights, draws.generators, strict=True)
+    drawn = torch.stack([torch.multinomial(row, RESTARTS, generator=g) for row, g in rows]).to(x.device)
     drawn[:, -1] = values.argmax(-1)
     ends = refine_inputs(function, rows_of(x, drawn), K=STEPS, rho=1.0)
-    return rows_of(ends, _values(function, ends).argmax(-1, keepdim=True)).squeeze(-2)
+    return ends, rows_of(ends, _values(function, ends).argmax(-1, keepdim=True)).squeeze(-2)
 
 
 def _values(function: Surrogate, x: Tensor) -> Tensor:

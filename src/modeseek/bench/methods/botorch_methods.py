@@ -1,4 +1,4 @@
-"""BoTorch's acquisition functions on our surrogate: PI, EI, LogEI, UCB, TS, PES, GIBBON, JES.
+"""BoTorch's acquisition functions on our surrogate, by `optimize_acqf`: PI, EI, LogEI, UCB, TS, PES, GIBBON, JES.
 
 The GP, its priors, the standardization and the warm start of the fit are those of DMS with the paper's settings; only
 the acquisition function differs. All are maximized by `optimize_acqf` from 10 of 512 raw samples (settings of the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,12 +37,16 @@ from linear_operator.operators import DiagLinearOperator
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from modeseek.bench.methods.method import History, timed
+from modeseek.bench.methods.acquisitions import RAW_SAMPLES, RESTARTS
+from modeseek.bench.methods.method import check_history, not_known, tensors, timed
+from modeseek.computing import computing
+from modeseek.history import History
 from modeseek.outcome_transforms import standardize
+from modeseek.proposer import Stream, generator
+from modeseek.space import Space
 from modeseek.surrogate import GP, Hyperparameters, fit
 from modeseek.typing import Array
 
-RESTARTS, RAW_SAMPLES = 10, 512
 # The entropy searches hold one covariance per optimum and point; beyond some ten points these leave the CPU's cache
 # and a point costs several times as much.
 ENTROPY_BATCH = 10
@@ -63,6 +67,8 @@ class Acquisition(ABC):
     """A method that maximizes an acquisition function of the surrogate.
 
     Args:
+        space: what is searched.
+        seed: of the replication.
         num_restarts, raw_samples: of `optimize_acqf`.
         device: where the surrogate lives.
 
@@ -71,7 +77,16 @@ class Acquisition(ABC):
     answer is then the best of the raw samples, by the acquisition function where it has values, else by μ + σ.
     """
 
-    def __init__(self, *, num_restarts: int = RESTARTS, raw_samples: int = RAW_SAMPLES, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        *,
+        num_restarts: int = RESTARTS,
+        raw_samples: int = RAW_SAMPLES,
+        device: str = "cpu",
+    ) -> None:
+        self.space, self.seed = space, seed
         self.num_restarts, self.raw_samples, self.device = num_restarts, raw_samples, device
         self.seconds: dict[str, float] = {}
         self.fit_evaluations = 0
@@ -87,19 +102,21 @@ class Acquisition(ABC):
         """Of `optimize_acqf`."""
         return {}
 
-    def __call__(self, history: History, seed: int) -> Array:
+    def __call__(self, history: History, left: int | None = None) -> Array:
         """The next point, d."""
+        check_history(history, self.space)
         self.seconds = {}
-        X, Y = history.tensors(self.device)
-        with timed(self.seconds, "fit"):
+        X, Y = tensors(history, self.device)
+        seed = generator(self.seed, Stream.MODEL, len(history.Y)).initial_seed()
+        with computing(X.device), timed(self.seconds, "fit"):
             gp = fit(X, standardize(Y), self._warm)
             self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
         with timed(self.seconds, "acquire"), _seeded(seed, X.device), _quiet():
-            point: Array = self._maximize(gp).clamp(0, 1).cpu().numpy()
-        return point
+            x, function = self._maximize(gp)
+            return not_known(self.space, x.clamp(0, 1).cpu().numpy(), history, _value_of(function, gp), self.seed)
 
-    def _maximize(self, gp: GP) -> Tensor:
-        """The best point, d; whatever goes wrong in a dependency, there is one."""
+    def _maximize(self, gp: GP) -> tuple[Tensor, AcquisitionFunction | None]:
+        """The best point, d, whatever goes wrong in a dependency, and the function if there is one."""
         function: AcquisitionFunction | None = None
         try:
             function = self.acquisition(gp, botorch_model(gp))
@@ -114,14 +131,11 @@ class Acquisition(ABC):
             self.fell_back = value is None or not bool(x.isfinite().all() and value.isfinite().all())
         except (RuntimeError, ValueError, ArithmeticError):  # BoTorch's and linear_operator's errors are RuntimeErrors
             self.fell_back = True
-        return self._best_raw_sample(gp, function) if self.fell_back else x[0].detach()
+        return self._best_raw_sample(gp, function) if self.fell_back else x[0].detach(), function
 
     def _best_raw_sample(self, gp: GP, function: AcquisitionFunction | None) -> Tensor:
-        x = draw_sobol_samples(_unit_cube(gp), n=self.raw_samples, q=1)
-        values = None if function is None else _values_where_finite(function, x)
-        if values is None or not bool((values > -torch.inf).any()):
-            values = gp.label(x.squeeze(-2)[None], rho=1.0)[0]
-        return x[values.argmax(), 0]
+        x = draw_sobol_samples(_unit_cube(gp), n=self.raw_samples, q=1).squeeze(-2)
+        return x[_values_or_labels(function, gp, x).argmax()]
 
 
 class PI(Acquisition):
@@ -148,8 +162,8 @@ class LogEI(Acquisition):
 class UCB(Acquisition):
     """μ + coefficient · σ."""
 
-    def __init__(self, *, coefficient: float = 1.0, **optimization: Any) -> None:
-        super().__init__(**optimization)
+    def __init__(self, space: Space, seed: int, *, coefficient: float = 1.0, **optimization: Any) -> None:
+        super().__init__(space, seed, **optimization)
         self.coefficient = coefficient
 
     def acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
@@ -170,8 +184,8 @@ class GIBBON(Acquisition):
         candidates: uniform points on which f* is sampled.
     """
 
-    def __init__(self, *, candidates: int = 10_000, **optimization: Any) -> None:
-        super().__init__(**optimization)
+    def __init__(self, space: Space, seed: int, *, candidates: int = 10_000, **optimization: Any) -> None:
+        super().__init__(space, seed, **optimization)
         self.candidates = candidates
 
     def acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
@@ -207,9 +221,16 @@ class _EntropySearch(Acquisition):
     """
 
     def __init__(
-        self, *, optima: int = 100, path_restarts: int = 20, path_raw_samples: int = 1024, **optimization: Any
+        self,
+        space: Space,
+        seed: int,
+        *,
+        optima: int = 100,
+        path_restarts: int = 20,
+        path_raw_samples: int = 1024,
+        **optimization: Any,
     ) -> None:
-        super().__init__(**optimization)
+        super().__init__(space, seed, **optimization)
         self.optima, self.path_restarts, self.path_raw_samples = optima, path_restarts, path_raw_samples
 
     @property
@@ -234,7 +255,8 @@ class _EntropySearch(Acquisition):
 def posterior_optima(gp: GP, count: int, seed: int) -> Tensor:
     """Samples of x* as PES and JES draw them, from the GP of a batch of one: count x d."""
     with _seeded(seed, gp.X.device), _quiet():
-        x, _ = PES(optima=count).samples_of_optimum(botorch_model(gp))
+        cube = Space.box([0.0] * gp.X.shape[-1], [1.0] * gp.X.shape[-1])
+        x, _ = PES(cube, seed, optima=count).samples_of_optimum(botorch_model(gp))
     return x
 
 
@@ -285,6 +307,18 @@ class FiniteDifferences(AcquisitionFunction):
     def values(self, X: Tensor) -> Tensor:
         """The function at X without gradients, in batches that stay in the CPU's cache."""
         return torch.cat([self.function(x) for x in X.split(ENTROPY_BATCH)])
+
+
+def _value_of(function: AcquisitionFunction | None, gp: GP) -> Callable[[Array], Array]:
+    return lambda points: _values_or_labels(function, gp, torch.from_numpy(points).to(gp.X)).cpu().numpy()
+
+
+def _values_or_labels(function: AcquisitionFunction | None, gp: GP, x: Tensor) -> Tensor:
+    """The function at x (n x d), or μ + σ where it has no value at all: n."""
+    values = None if function is None else _values_where_finite(function, x.unsqueeze(-2))
+    if values is None or not bool((values > -torch.inf).any()):
+        return gp.label(x[None], rho=1.0)[0]
+    return values
 
 
 def _values_where_finite(function: AcquisitionFunction, x: Tensor) -> Tensor | None:

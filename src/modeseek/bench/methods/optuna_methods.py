@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modeseek.bench.methods.method import History, timed
+from modeseek.bench.methods.method import check_history, not_known, timed
 from modeseek.checks import missing_extra
+from modeseek.history import SAME_POINT, History, fresh
+from modeseek.proposer import is_continuous
 from modeseek.space import Space
 from modeseek.typing import Array
 
@@ -22,18 +24,22 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-SAME_POINT = 1e-9  # on the unit cube: what rounding adds on the way through the parameters and back
+MOST_ASKS = 20  # for one point
 
 
 class OptunaMethod(ABC):
-    """A sampler and its study. The first call's seed is the sampler's, whose generator then runs on.
+    """A sampler and its study; the sampler's generator is seeded once and then runs on.
 
     New rows of the history are told to the study: the row that was asked for finishes its trial, others (an initial
     design, points of someone else) are added. A history that does not continue the one before starts a new study.
+
+    In a space with discrete parameters a point that is known is not evaluated again: the study is told what is known
+    there, and asked again, up to `MOST_ASKS` times; then a random point that is not known takes its place.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, space: Space, seed: int) -> None:
         _optuna()
+        self.space, self.seed = space, seed
         self.seconds: dict[str, float] = {}
         self._study: Study | None = None
         self._asked: tuple[Trial, Array] | None = None
@@ -43,22 +49,32 @@ class OptunaMethod(ABC):
     def sampler(self, seed: int) -> BaseSampler:
         """A sampler of Optuna's."""
 
-    def __call__(self, history: History, seed: int) -> Array:
+    def __call__(self, history: History, left: int | None = None) -> Array:
         """The next point, d."""
         optuna = _optuna()
         from modeseek.integrations.optuna_trials import distribution
 
+        check_history(history, self.space)
         self.seconds = {}
         with timed(self.seconds, "acquire"), _quiet():
             if self._study is None or not self._continues(history):
-                self._study = optuna.create_study(direction="maximize", sampler=self.sampler(seed % 2**32))
+                self._study = optuna.create_study(direction="maximize", sampler=self.sampler(self.seed % 2**32))
                 self._asked = self._told = None
-            distributions = {name: distribution(history.space[name]) for name in history.space.names}
+            distributions = {name: distribution(self.space[name]) for name in self.space.names}
             self._tell(self._study, history, distributions)
-            trial = self._study.ask(fixed_distributions=distributions)
-            point = history.space.encode(_from_named(history.space, trial.params))
-        self._asked = trial, point
-        return point
+            return self._ask(self._study, history, distributions)
+
+    def _ask(self, study: Study, history: History, distributions: dict[str, BaseDistribution]) -> Array:
+        for _ in range(MOST_ASKS):
+            trial = study.ask(fixed_distributions=distributions)
+            point = self.space.encode(_from_named(self.space, trial.params))
+            if all(is_continuous(self.space)) or len(fresh(point[None], history.proposed)):
+                self._asked = trial, point
+                return point
+            same = np.abs(history.X - point).max(-1) <= SAME_POINT
+            study.tell(trial, float(history.Y[same].mean()))
+        self._asked = None
+        return not_known(self.space, point, history, lambda points: np.zeros(len(points)), self.seed)
 
     def _continues(self, history: History) -> bool:
         before = self._told
@@ -66,10 +82,7 @@ class OptunaMethod(ABC):
             return True
         n = len(before.Y)
         return (
-            len(history.Y) >= n
-            and history.space == before.space
-            and np.array_equal(history.X[:n], before.X)
-            and np.array_equal(history.Y[:n], before.Y)
+            len(history.Y) >= n and np.array_equal(history.X[:n], before.X) and np.array_equal(history.Y[:n], before.Y)
         )
 
     def _tell(self, study: Study, history: History, distributions: dict[str, BaseDistribution]) -> None:
@@ -81,11 +94,11 @@ class OptunaMethod(ABC):
                 study.tell(self._asked[0], y)
                 self._asked = None
                 continue
-            params = _to_named(history.space, history.space.decode(x))
+            params = _to_named(self.space, self.space.decode(x))
             study.add_trial(create_trial(params=params, distributions=distributions, value=y))
         if self._asked is not None:  # nobody evaluated it
             study.tell(self._asked[0], state=TrialState.FAIL)
-        self._told = History(history.space, history.X.copy(), history.Y.copy())
+        self._told = history
 
 
 class TPE(OptunaMethod):
@@ -109,8 +122,8 @@ class GPSampler(OptunaMethod):
 class CMAES(OptunaMethod):
     """CMA-ES (Hansen 2016) from the centre of the box. Categorical parameters are drawn at random, as Optuna does."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, space: Space, seed: int) -> None:
+        super().__init__(space, seed)
         _require("cmaes")  # Optuna would ask for it by its own name
 
     def sampler(self, seed: int) -> BaseSampler:  # noqa: D102

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from modeseek.bench.loading import is_file_name, load_object
 from modeseek.bench.tasks import protein, real, synthetic, validation
 from modeseek.bench.tasks.problem import Problem
 from modeseek.checks import nearest
@@ -32,6 +33,8 @@ def validation_names() -> list[str]:
 def find_task(name: str) -> Problem:
     """The problem of this name, of either set; ConfigError with the nearest and the known names when there is none."""
     given: Any = name  # checked, whatever the annotation says
+    if isinstance(given, str) and is_file_name(given):
+        return _own(given)
     if not isinstance(given, str) or given not in _PROBLEMS:
         near = _nearest(str(given))
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
@@ -46,3 +49,13 @@ def _nearest(name: str) -> list[str]:
     wanted = name.lower().replace("_", "-").replace(" ", "-")
     within = [known for known in _PROBLEMS if wanted and wanted in known]
     return within[:3] or nearest(wanted, _PROBLEMS, n=3)
+
+
+def _own(text: str) -> Problem:
+    """A problem of a file; its name must be free, since records are known by it."""
+    problem = load_object(text)
+    if not isinstance(problem, Problem):
+        raise ConfigError(f"{text} is not a modeseek.bench.tasks.Problem but {problem!r:.60}")
+    if problem.name in _PROBLEMS:
+        raise ConfigError(f"{text} is called {problem.name!r}, as one of the known problems; give it another name")
+    return problem
