@@ -58,9 +58,9 @@ def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any) -> Outcome:
         return Outcome(error=str(error), never_a_number=never)
 
 
-def type_error(outcome: Outcome) -> ObjectiveTypeError:
+def type_error(error: str | None) -> ObjectiveTypeError:
     """The error for an objective that has given no number yet, and of whose returns one can never be one."""
     return ObjectiveTypeError(
-        f"{outcome.error}. The objective must return one finite number: a float, an int, or an array or tensor with "
-        "one element. (It ends a run only as long as no evaluation has given a number.)"
+        "the objective must return one finite number (a float, an int, or an array or tensor with one element), but "
+        f"{error}"
     )

@@ -205,7 +205,7 @@ class Session:
             self.stopped = "callback"
         exception = outcome.exception
         if outcome.never_a_number and opt.best is None:
-            exception = type_error(outcome)
+            exception = type_error(outcome.error)
         if exception is not None:
             exception.add_note(f"in trial {trial.number}, params={trial.params!r}; `catch=` goes on after it")
             self.error = self.error or exception

@@ -64,6 +64,9 @@ def add_command(commands: Commands) -> None:
     optimize.add_argument("--study", metavar="NAME", help="name of the study (default: MODULE:FUNCTION)")
     optimize.add_argument("--workers", type=positive, default=1, metavar="N", help="processes (default: 1)")
     optimize.add_argument("--timeout", type=seconds, metavar="S", help="start no new trial after S seconds")
+    optimize.add_argument(
+        "--retry-failed", action="store_true", help="evaluate failed trials again instead of counting them"
+    )
     optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
     optimize.add_argument(
         "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
@@ -105,7 +108,8 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from modeseek.commands.optimize.run import Settings, optimize
+    from modeseek.commands.optimize.evaluator import Settings
+    from modeseek.commands.optimize.run import optimize
     from modeseek.commands.optimize.show import summary
     from modeseek.commands.optimize.space_file import read_space
 
@@ -124,5 +128,6 @@ def _optimize(options: argparse.Namespace) -> None:
         direction=options.direction,
         workers=options.workers,
         timeout=options.timeout,
+        retry_failed=options.retry_failed,
     )
     print(summary(study))

@@ -1,13 +1,14 @@
 """The study: whether it is the one asked for, what counts toward its budget, and which of its trials still run.
 
 User attributes of trials: `worker`, the machine and process that runs it; `error`, why the objective failed;
-`heartbeat`, where the storage has no table of its own for that; `late`, the number of the trial whose result this is
-(see `own_trials`). A failed trial without an error was not evaluated to its end: it was interrupted, or its process
-died.
+`heartbeat`, where the storage has no table of its own for that; `retry of`, the number of a failed trial at the same
+point; `late`, the number of the trial whose result this is (see `own_trials`). A failed trial without an error was not
+evaluated to its end: it was interrupted, or its process died.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import secrets
@@ -31,9 +32,11 @@ from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
 from modeseek.trials import Direction
 
-WORKER, ERROR, HEARTBEAT, LATE = "worker", "error", "heartbeat", "late"
+WORKER, ERROR, HEARTBEAT, LATE, RETRY_OF = "worker", "error", "heartbeat", "late", "retry of"
 SEED = "seed"
 SEED_PATIENCE = 2.0  # seconds
+
+_log = logging.getLogger(__name__)
 
 
 def open_study(
@@ -121,12 +124,28 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Any:
 
 
 def evaluated(study: optuna.Study) -> int:
-    """Trials that count toward the budget: complete, pruned, or failed by the objective itself."""
-    return sum(
-        trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
-        or (trial.state is TrialState.FAIL and ERROR in trial.user_attrs)
-        for trial in study.get_trials(deepcopy=False)
-    )
+    """Trials that count toward the budget: complete, pruned, or failed by the objective itself and not tried again."""
+    trials = study.get_trials(deepcopy=False)
+    done = sum(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials)
+    return done + len(_failed(trials))
+
+
+def _failed(trials: list[FrozenTrial]) -> list[FrozenTrial]:
+    """The trials that the objective failed, but for those that have been tried again, or are queued for that."""
+    again = {trial.user_attrs.get(RETRY_OF) for trial in trials}
+    return [t for t in trials if t.state is TrialState.FAIL and ERROR in t.user_attrs and t.number not in again]
+
+
+def retry_failed_trials(study: optuna.Study) -> int:
+    """Queue the points of failed trials, which then do not count any more; how many there are."""
+    failed = [trial for trial in _failed(study.get_trials(deepcopy=False)) if trial.params]
+    for trial in failed:
+        _queue_again(study, trial)
+    return len(failed)
+
+
+def _queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
+    study.enqueue_trial(trial.params, user_attrs={RETRY_OF: trial.number})
 
 
 def best_value(study: optuna.Study) -> float | None:
@@ -154,13 +173,41 @@ def worker_name(pid: int | None = None) -> str:
     return f"{machine()}:{os.getpid() if pid is None else pid}"
 
 
-def fail_trials_of(study: optuna.Study, worker: str, error: str | None = None) -> list[FrozenTrial]:
-    """Mark the trials that a worker has left running as failed; only with an error do they count as evaluated."""
-    return _fail(study, [trial for trial in running(study) if trial.user_attrs.get(WORKER) == worker], error)
+def fail_trials_of(study: optuna.Study, worker: str) -> None:
+    """Mark the trials that a worker has left running as interrupted: failed, and not counted."""
+    for trial in _trials_of(study, worker):
+        _fail(study, trial)
 
 
-def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> list[FrozenTrial]:
-    """Mark as failed the trials whose process is gone, or has given no sign of life for a while.
+def lose_trials_of(study: optuna.Study, worker: str, error: str) -> dict[int, str | None]:
+    """Mark the trials of a worker that died as failed, each by its number with its error.
+
+    A trial may have ended its process itself: its point is queued once more (no error, it does not count), and the
+    second time it is failed for good.
+    """
+    return _lose(study, _trials_of(study, worker), error)
+
+
+def _trials_of(study: optuna.Study, worker: str) -> list[FrozenTrial]:
+    return [trial for trial in running(study) if trial.user_attrs.get(WORKER) == worker]
+
+
+def _lose(study: optuna.Study, trials: list[FrozenTrial], error: str) -> dict[int, str | None]:
+    lost: dict[int, str | None] = {}
+    for trial in trials:
+        before = trial.user_attrs.get(RETRY_OF)
+        again = before is None or ERROR in study.get_trials(deepcopy=False)[before].user_attrs
+        why = None if again else f"{error}; so it did in trial {before}, at the same point"
+        if _fail(study, trial, why):
+            lost[trial.number] = why
+            _log.warning("trial %d: %s", trial.number, why or f"{error}; its point is tried again")
+            if again and trial.params:
+                _queue_again(study, trial)
+    return lost
+
+
+def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> list[int]:
+    """Mark as failed the trials whose process is gone, or has given no sign of life for a while; their numbers.
 
     A process of this machine is known to be gone at once; of other processes, and in other containers, only the
     heartbeat tells. Trials of other programs are left alone.
@@ -170,16 +217,14 @@ def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> 
         mine: the ids of the trials that this process runs.
     """
     silent = _silent(study)
-    return _fail(
-        study,
-        [
-            trial
-            for trial in running(study)
-            if trial._trial_id not in mine
-            and WORKER in trial.user_attrs
-            and (trial._trial_id in silent or _is_gone(str(trial.user_attrs[WORKER])))
-        ],
-    )
+    gone = [
+        trial
+        for trial in running(study)
+        if trial._trial_id not in mine
+        and WORKER in trial.user_attrs
+        and (trial._trial_id in silent or _is_gone(str(trial.user_attrs[WORKER])))
+    ]
+    return list(_lose(study, gone, "its process ended, or gave no sign of life"))
 
 
 def beat(study: optuna.Study, trial_id: int) -> None:
@@ -200,15 +245,13 @@ def _silent(study: optuna.Study) -> set[int]:
     return {t._trial_id for t in running(study) if float(t.user_attrs.get(HEARTBEAT, math.inf)) < latest}
 
 
-def _fail(study: optuna.Study, trials: list[FrozenTrial], error: str | None = None) -> list[FrozenTrial]:
-    failed = []
-    for trial in trials:
-        with suppress(UpdateFinishedTrialError):  # another process was faster
-            if error is not None:
-                study._storage.set_trial_user_attr(trial._trial_id, ERROR, error)
-            if study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL):
-                failed.append(trial)
-    return failed
+def _fail(study: optuna.Study, trial: FrozenTrial, error: str | None = None) -> bool:
+    """Mark a trial as failed, unless another process was faster; only with an error does it count as evaluated."""
+    with suppress(UpdateFinishedTrialError):
+        if error is not None:
+            study._storage.set_trial_user_attr(trial._trial_id, ERROR, error)
+        return bool(study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL))
+    return False
 
 
 def enqueue_interrupted_trials(study: optuna.Study) -> None:

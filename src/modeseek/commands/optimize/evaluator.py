@@ -1,0 +1,89 @@
+"""One trial after the other, in this process or as a worker process does it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import optuna
+from optuna.storages import BaseStorage
+
+from modeseek.commands.optimize.objective import find_objective
+from modeseek.commands.optimize.own_trials import OwnTrials
+from modeseek.commands.optimize.storage import open_storage
+from modeseek.execution.evaluate import evaluate
+from modeseek.execution.interrupts import Interrupts
+from modeseek.integrations.optuna import DMSSampler
+from modeseek.space import Space
+
+LONGEST_ERROR = 2000  # characters of a traceback that are kept, its end
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is optimized, how, and where the trials are kept; it goes to worker processes as it is.
+
+    Attributes:
+        objective: `module:function`, of a dict of parameters.
+        space: what to search.
+        storage: an Optuna storage URL, or a journal file (.log, .journal).
+        study: the study's name.
+        seed, n_startup_trials, device: see `DMSSampler`; the seed None is the study's, which a new study draws.
+    """
+
+    objective: str
+    space: Space
+    storage: str
+    study: str
+    seed: int | None = None
+    n_startup_trials: int = 10
+    device: str = "cpu"
+
+
+class Report(NamedTuple):
+    """How a trial ended: `error` is None when it is complete; `never_a_number` as in `Outcome`."""
+
+    number: int
+    error: str | None
+    never_a_number: bool = False
+
+
+@contextmanager
+def evaluator(settings: Settings, storage: BaseStorage, interrupts: Interrupts) -> Iterator[Callable[[], Report]]:
+    """A function that runs one trial to its end; Ctrl-C is let through only while the objective is evaluated."""
+    f = find_objective(settings.objective)
+    sampler = DMSSampler(seed=settings.seed, n_startup_trials=settings.n_startup_trials, device=settings.device)
+    study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
+
+    def run_trial() -> Report:
+        trial, params = trials.begin()
+        try:
+            with interrupts.allowed():
+                outcome = evaluate(f, (), params)
+        except BaseException:
+            trials.interrupt(trial)
+            raise
+        error = None if outcome.error is None else outcome.error[-LONGEST_ERROR:]
+        trials.finish(trial, outcome.value, error)
+        return Report(trial.number, error, outcome.never_a_number)
+
+    with OwnTrials(study, settings.space, interrupts.check) as trials:
+        yield run_trial
+
+
+@contextmanager
+def worker(settings: Settings) -> Iterator[Callable[[Any], Report]]:
+    """What a worker process does with its jobs, which say no more than: one more trial.
+
+    The pool ends a worker by SIGTERM. It is let through like Ctrl-C elsewhere, so that the trial is marked as
+    interrupted and no write to the storage is cut short.
+    """
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    with (
+        Interrupts(signal.SIGTERM) as interrupts,
+        evaluator(settings, open_storage(settings.storage), interrupts) as run_trial,
+    ):
+        yield lambda _: run_trial()
