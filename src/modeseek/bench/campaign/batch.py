@@ -209,10 +209,9 @@ def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool)
         try:
             ahead = _advance(run, method, total - number) if number >= problem.n_initial else run
             outcomes = torch.cat([run.outcomes, _observe(ahead.X[:, number], group, number)[..., None]], -1)
-        except torch.cuda.OutOfMemoryError:
-            return End(run, OUT_OF_MEMORY)
-        except Exception:
-            return End(run, traceback.format_exc())
+        except Exception as error:
+            out_of_memory = isinstance(error.__cause__ or error, torch.cuda.OutOfMemoryError)
+            return End(run, OUT_OF_MEMORY if out_of_memory else traceback.format_exc())
         except KeyboardInterrupt:
             _save(file, run, group)
             raise
