@@ -8,7 +8,7 @@ import torch
 from sklearn.cluster import MeanShift, estimate_bandwidth
 from torch import Tensor
 
-from modeseek.modes import bandwidth, dominant_mode
+from modeseek.modes import bandwidth, dominant_mode, modes
 
 
 def mixture(seed: int, S: int, d: int) -> Tensor:
@@ -63,3 +63,26 @@ def test_the_larger_cluster_wins_over_the_denser_one() -> None:
     wide = 0.2 + 0.05 * torch.randn(70, 2, dtype=torch.float64, generator=g)
     dense = 0.8 + 0.001 * torch.randn(30, 2, dtype=torch.float64, generator=g)
     assert (dominant_mode(torch.cat([dense, wide])) - 0.2).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("d", [1, 3, 10])
+def test_all_modes_and_the_samples_they_hold_are_scikit_learns(d: int) -> None:
+    for seed in range(8):
+        x = mixture(seed, 120, d)
+        theirs = MeanShift(bandwidth=estimate_bandwidth(x.numpy(), quantile=0.3)).fit(x.numpy())
+        ours = modes(x)
+        counts = np.bincount(theirs.labels_)
+        np.testing.assert_allclose(ours.mass[: len(counts)], np.sort(counts)[::-1] / 120)
+        assert ours.mass.sum() == pytest.approx(1)
+        centre_of_each = ours.centre[ours.label]  # whatever the order of clusters of equal mass
+        np.testing.assert_allclose(centre_of_each, theirs.cluster_centers_[theirs.labels_], atol=1e-12)
+        torch.testing.assert_close(ours.centre[0], dominant_mode(x))
+
+
+def test_a_batch_gives_each_element_its_own_modes() -> None:
+    x = torch.stack([mixture(seed, 60, 2) for seed in range(4)]).view(2, 2, 60, 2)
+    together = modes(x)
+    for i in range(2):
+        for j in range(2):
+            for ours, alone in zip(together, modes(x[i, j]), strict=True):
+                torch.testing.assert_close(ours[i, j], alone, atol=1e-12, rtol=0)

@@ -8,14 +8,25 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
 from modeseek.config import DMSConfig
 from modeseek.dms import fit_surrogate
-from modeseek.outcome_transforms import BAD_OUTLIER, POWERS, floor_of, most_normal_power, standardize, warp, yeo_johnson
+from modeseek.outcome_transforms import (
+    BAD_OUTLIER,
+    POWERS,
+    floor_of,
+    inverse_yeo_johnson,
+    mapped_by_standardize,
+    mapped_by_warp,
+    most_normal_power,
+    standardize,
+    warp,
+    yeo_johnson,
+)
 
 SKEWED = -torch.randn(3, 60, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).exp()
 
@@ -128,6 +139,7 @@ def by_default(Y: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [warp, by_default])
+@settings(deadline=None)  # a fit takes longer on a busy machine
 @given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
 def test_warp_keeps_the_order_and_is_finite(function: Callable[[Tensor], Tensor], values: list[float]) -> None:
     Y = torch.tensor(values, dtype=torch.float64)
@@ -176,3 +188,58 @@ def test_warp_treats_batch_elements_by_themselves() -> None:
     both = torch.stack([SKEWED, SKEWED.neg()])
     torch.testing.assert_close(warp(both)[0], warp(SKEWED))
     torch.testing.assert_close(warp(both)[1, 2], warp(SKEWED[2].neg()))
+
+
+def skewed(kind: str, scale: float = 1.0) -> Tensor:
+    z = torch.randn(2, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    return scale * {"bad tail": -z.exp(), "good tail": (1.5 * z).exp(), "none": z + 40, "heavy": z**3}[kind]
+
+
+@pytest.mark.parametrize("kind", ["bad tail", "good tail", "none", "heavy"])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_way_back_from_warped_outcomes_is_exact_above_the_floor(kind: str, scale: float) -> None:
+    Y = skewed(kind, scale)
+    y, back = mapped_by_warp(Y)
+    above = y > y.amin(-1, keepdim=True) + 1e-9
+    assert above.double().mean() > 0.4
+    torch.testing.assert_close(back.inverse(y)[above] / scale, Y[above] / scale, rtol=1e-7, atol=1e-7)
+    torch.testing.assert_close(back.apply(Y), y, rtol=1e-9, atol=1e-9)
+    assert (back.inverse(y)[~above] >= Y[~above] - 1e-7 * scale).all(), "what is under the floor counts as the floor"
+
+
+@pytest.mark.parametrize("kind", ["bad tail", "good tail", "none", "heavy"])
+def test_the_way_back_rises_everywhere_and_is_finite(kind: str) -> None:
+    y, back = mapped_by_warp(skewed(kind))
+    for z in (torch.linspace(-30, 30, 2001, dtype=torch.float64), torch.linspace(-3, 5, 2001, dtype=torch.float64)):
+        Y = back.inverse(z.expand(2, -1))
+        assert Y.isfinite().all()
+        assert (Y.diff() > 0).all()
+    inside = torch.linspace(float(y.amin(-1).amax()), float(y.amax(-1).amin()), 50, dtype=torch.float64).expand(2, -1)
+    torch.testing.assert_close(back.apply(back.inverse(inside)), inside, rtol=1e-7, atol=1e-7)
+
+
+def test_the_way_back_of_each_element_knows_whether_the_power_was_used() -> None:
+    Y = skewed("bad tail")
+    y, back = mapped_by_warp(Y, lambda y, _: torch.tensor([[1.0, 1.0], [0.0, 2.0]], dtype=torch.float64))
+    assert back.power is not None
+    assert back.power[0] == 1
+    assert back.power[1] != 1
+    above = y > y.amin(-1, keepdim=True) + 1e-9
+    torch.testing.assert_close(back.inverse(y)[above], Y[above], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("values", [[3.0], [2.0, 2.0, 2.0], [1.0, 2.0, 4.0], [-1e300, 0.0, 1e300]])
+def test_the_way_back_from_standardized_outcomes(values: list[float]) -> None:
+    Y = torch.tensor([values], dtype=torch.float64)
+    y, back = mapped_by_standardize(Y)
+    assert y.equal(standardize(Y))
+    largest = Y.abs().amax()
+    torch.testing.assert_close(back.inverse(y) / largest, Y / largest, rtol=1e-9, atol=1e-9)
+    assert mapped_by_warp(Y)[1].inverse(warp(Y)).isfinite().all()
+
+
+@pytest.mark.parametrize("lam", [-1.0, -0.3, 0.0, 0.5, 1.0, 2.0, 2.7])
+def test_the_inverse_of_the_power_transform(lam: float) -> None:
+    y = torch.linspace(-4, 4, 41, dtype=torch.float64)
+    power = torch.tensor(lam, dtype=torch.float64)
+    torch.testing.assert_close(inverse_yeo_johnson(yeo_johnson(y, power), power), y, rtol=1e-9, atol=1e-9)

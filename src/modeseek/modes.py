@@ -1,4 +1,4 @@
-"""Flat-kernel mean shift and the dominant mode (App. A.3; Algorithm 1, line 16).
+"""Flat-kernel mean shift: the dominant mode (App. A.3; Algorithm 1, line 16), and all modes with their masses.
 
 The algorithm is scikit-learn's `MeanShift(bandwidth=estimate_bandwidth(x, quantile=0.3))` seeded at every sample,
 written for batches of sample sets on any device; the tests hold it to scikit-learn's answers.
@@ -24,18 +24,46 @@ def bandwidth(x: Tensor, quantile: float = 0.3) -> Tensor:
     return _distances(x, x).kthvalue(neighbours, -1).values.mean(-1).clamp_min(MIN_BANDWIDTH)
 
 
+class Modes(NamedTuple):
+    """The mean-shift clusters of every sample set, by falling mass; S of them, of which the last may be empty."""
+
+    centre: Tensor  # b x S x d
+    mass: Tensor  # b x S, the share of the samples; 0: no cluster
+    label: Tensor  # b x S, the cluster of each sample
+
+
+def modes(x: Tensor, quantile: float = 0.3) -> Modes:
+    """The clusters of the samples (b x S x d)."""
+    centres, members, label = _clusters(x.double(), quantile)
+    order = members.argsort(dim=-1, descending=True, stable=True)
+    place = order.argsort(dim=-1)
+    return Modes(
+        centres.gather(-2, order[..., None].expand_as(centres)),
+        members.gather(-1, order) / x.shape[-2],
+        place.gather(-1, label),
+    )
+
+
 def dominant_mode(x: Tensor, quantile: float = 0.3) -> Tensor:
     """The centre of the mean-shift cluster that holds most of the samples (b x S x d): b x d."""
-    x = x.double()
+    centres, members, _ = _clusters(x.double(), quantile)
+    largest = members.argmax(-1)
+    return centres.gather(-2, largest[..., None, None].expand(*largest.shape, 1, x.shape[-1])).squeeze(-2)
+
+
+def _clusters(x: Tensor, quantile: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Centres (b x S x d), how many samples are nearest to each (b x S), and which is nearest to each sample (b x S).
+
+    A centre too close to another one has no members.
+    """
     width = bandwidth(x, quantile)
     centres, intensity = _shift_to_modes(x, width)
     order = _by_intensity(centres, intensity)
     centres = centres.gather(-2, order[..., None].expand_as(centres))
     kept = _suppress_neighbours(centres, width)
-    to_centre = _distances(x, centres).masked_fill(~kept.unsqueeze(-2), torch.inf)
-    members = torch.zeros_like(centres[..., 0]).scatter_add_(-1, to_centre.argmin(-1), torch.ones_like(centres[..., 0]))
-    largest = members.argmax(-1)
-    return centres.gather(-2, largest[..., None, None].expand(*largest.shape, 1, x.shape[-1])).squeeze(-2)
+    label = _distances(x, centres).masked_fill(~kept.unsqueeze(-2), torch.inf).argmin(-1)
+    members = torch.zeros_like(centres[..., 0]).scatter_add_(-1, label, torch.ones_like(centres[..., 0]))
+    return centres, members, label
 
 
 def _distances(x: Tensor, z: Tensor) -> Tensor:
@@ -73,7 +101,7 @@ def _shift_to_modes(x: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
 
 def _by_intensity(centres: Tensor, intensity: Tensor) -> Tensor:
     """The order of centres (b x S x d) by falling intensity, ties by falling coordinates: b x S."""
-    order = torch.arange(centres.shape[-2], device=centres.device).expand_as(intensity)
+    order = torch.arange(centres.shape[-2], dtype=torch.int64, device=centres.device).expand_as(intensity)
     for key in [*centres.unbind(-1)[::-1], intensity]:
         order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
     return order

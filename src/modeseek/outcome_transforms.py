@@ -9,12 +9,14 @@ top in steps that keep the order, up to ties:
               al. 2022); but none where a Gaussian process explains the outcomes better as they are
     floor     what is further below the median than the best is above it counts as just that far below
 
-Y is b x n, larger is better, b any number of batch dimensions; every batch element is treated by itself.
+Y is b x n, larger is better, b any number of batch dimensions; every batch element is treated by itself. What was done
+to the outcomes is kept as an `OutcomeMap`, which leads from the surrogate's units back to the objective's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,13 +34,79 @@ GRID = 41
 Evidence = Callable[[Tensor, Tensor], Tensor]
 
 
+class Scaling(NamedTuple):
+    """What `standardize` does: y = (clamp(Y/unit, low, high)/size − mean)/std; all are b x 1."""
+
+    unit: Tensor
+    low: Tensor
+    high: Tensor
+    size: Tensor
+    mean: Tensor
+    std: Tensor  # 0 where the outcomes are constant
+
+    def apply(self, Y: Tensor) -> Tensor:
+        """Outcomes b x m, in the surrogate's units."""
+        y = torch.minimum(torch.maximum(Y / self.unit, self.low), self.high) / self.size - self.mean
+        return torch.where(self.std > 0, y / self.std, 0.0)
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """Outcomes b x m, in the units that they had; past an outlier they go on straight."""
+        return (y * self.std + self.mean) * self.size * self.unit
+
+
+class OutcomeMap(NamedTuple):
+    """From the objective's own units, larger is better, to the surrogate's and back; all tensors are b x 1.
+
+    The way back is exact on every outcome above the floor that is no outlier, and rises everywhere. Where the power
+    transform has an end that no outcome can reach, the way back goes on straight from half way between the outermost
+    observed outcome and that end.
+    """
+
+    first: Scaling
+    power: Tensor | None  # λ, 1 where outcomes keep their shape; None: no power transform, no floor
+    second: Scaling | None = None
+    floor: Tensor | None = None
+    third: Scaling | None = None
+    range: tuple[Tensor, Tensor] | None = None  # of the power transform, in which the way back is its inverse
+
+    def apply(self, Y: Tensor) -> Tensor:
+        """Outcomes b x m as the surrogate would see them."""
+        y = self.first.apply(Y)
+        if self.power is not None and self.second is not None:
+            y = torch.where(self.power == 1, y, self.second.apply(yeo_johnson(y, self.power)))
+        if self.floor is not None and self.third is not None:
+            y = self.third.apply(torch.maximum(y, self.floor))
+        return y
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """What the surrogate says (b x m), in the objective's own units."""
+        if self.third is not None:
+            y = self.third.inverse(y)
+        if self.power is not None and self.second is not None and self.range is not None:
+            low, high = self.range
+            shaped = self.second.inverse(y)
+            inside = torch.minimum(torch.maximum(shaped, low), high)
+            back = inverse_yeo_johnson(inside, self.power)
+            # dY/dy = (1 + |Y|)^(±(1 − λ)), from the derivative of the transform
+            slope = ((1 - self.power) * _log_slope_by_power(back)).exp()
+            y = torch.where(self.power == 1, y, back + slope * (shaped - inside))
+        return self.first.inverse(y)
+
+
 def warp(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
-    """Outcomes with room at the top, of zero mean and unit standard deviation; `evidence` as in `power`.
+    """Outcomes with room at the top, of zero mean and unit standard deviation; `evidence` as in `power`."""
+    return mapped_by_warp(Y, evidence)[0]
+
+
+def mapped_by_warp(Y: Tensor, evidence: Evidence | None = None) -> tuple[Tensor, OutcomeMap]:
+    """As `warp`, and the map.
 
     The evidence is asked before the floor, which cannot be undone: densities on either side of it do not compare.
     """
-    y = power(Y, evidence)
-    return standardize(torch.maximum(y, floor_of(y)))
+    y, by_power = _mapped_by_power(Y, evidence)
+    floor = floor_of(y)
+    y, third = _scaled(torch.maximum(y, floor))
+    return y, by_power._replace(floor=floor, third=third)
 
 
 def power(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
@@ -47,15 +115,31 @@ def power(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
     Args:
         evidence: of the model that is to be fitted, which decides on the transform; None: it is always used.
     """
-    plain = standardize(Y, BAD_OUTLIER)
+    return _mapped_by_power(Y, evidence)[0]
+
+
+def _mapped_by_power(Y: Tensor, evidence: Evidence | None) -> tuple[Tensor, OutcomeMap]:
+    plain, first = _scaled(Y, BAD_OUTLIER)
     lam = most_normal_power(plain)
     shaped = yeo_johnson(plain, lam)
-    y = standardize(shaped)
-    if evidence is None:
-        return y
-    log_slope = (lam - 1) * _log_slope_by_power(plain) - (_spread(shaped) / _spread(plain)).log()
-    of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
-    return torch.where((of_shaped > of_plain)[..., None], y, plain)
+    y, second = _scaled(shaped)
+    used = torch.ones_like(lam, dtype=torch.bool)
+    if evidence is not None:
+        log_slope = (lam - 1) * _log_slope_by_power(plain) - (_spread(shaped) / _spread(plain)).log()
+        of_plain, of_shaped = evidence(torch.stack([plain, y]), torch.stack([torch.zeros_like(plain), log_slope]))
+        used = (of_shaped > of_plain)[..., None]
+        y = torch.where(used, y, plain)
+    return y, OutcomeMap(first, torch.where(used, lam, 1.0), second, range=_invertible(shaped, lam))
+
+
+def _invertible(shaped: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
+    """From half way to the lower end of the power transform's values to half way to the upper one; each b x 1.
+
+    The ends are 1/(2 − λ) for λ > 2 and −1/λ for λ < 0, else there is none.
+    """
+    below = torch.where(lam > 2, 1 / (2 - lam), -torch.inf)
+    above = torch.where(lam < 0, -1 / lam, torch.inf)
+    return (shaped.amin(-1, keepdim=True) + below) / 2, (shaped.amax(-1, keepdim=True) + above) / 2
 
 
 def floor_of(y: Tensor) -> Tensor:
@@ -92,6 +176,17 @@ def yeo_johnson(y: Tensor, lam: Tensor) -> Tensor:
     return torch.where(y >= 0, _box_cox(y.clamp_min(0), lam), -_box_cox((-y).clamp_min(0), 2 - lam))
 
 
+def inverse_yeo_johnson(t: Tensor, lam: Tensor) -> Tensor:
+    """The y whose power transform is t, broadcast against λ; infinite past the ends of the transform."""
+    return torch.where(t >= 0, _inverse_box_cox(t.clamp_min(0), lam), -_inverse_box_cox((-t).clamp_min(0), 2 - lam))
+
+
+def _inverse_box_cox(t: Tensor, lam: Tensor) -> Tensor:
+    zero = lam.abs() < 1e-9
+    safe = torch.where(zero, 1.0, lam)
+    return torch.expm1(torch.where(zero, t, torch.log1p((safe * t).clamp_min(-1)) / safe))
+
+
 def _box_cox(y: Tensor, lam: Tensor) -> Tensor:
     """((1 + y)^λ − 1)/λ, which tends to log(1 + y) at λ = 0."""
     z = y.log1p()
@@ -106,21 +201,37 @@ def standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> Tensor:
     An outcome more than `outlier` median deviations under the median says no more than "bad", and counts as the worst
     of the rest: one diverged training run would otherwise make all others equal. Constant outcomes become zeros.
     """
-    Y = _to_order_one(Y)
+    return _scaled(Y, outlier)[0]
+
+
+def mapped_by_standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tensor, OutcomeMap]:
+    """As `standardize`, and the map."""
+    y, first = _scaled(Y, outlier)
+    return y, OutcomeMap(first, None)
+
+
+def _scaled(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tensor, Scaling]:
+    unit = _largest(Y)
+    Y = Y / unit
     median = Y.median(-1, keepdim=True).values
     deviation = (Y - median).abs()
     usual, tie = deviation.median(-1, keepdim=True).values, TIE * median.abs()
     if bool((usual <= tie).any()):  # more than half are equal: what is usual among the others
         others = torch.where(deviation > tie, deviation, torch.nan).nanmedian(-1, keepdim=True).values
         usual = torch.where(usual > tie, usual, others.nan_to_num(torch.inf))
-    worst = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
-    Y = _to_order_one(torch.minimum(torch.maximum(Y, worst), median + GOOD_OUTLIER * usual))
-    Y = Y - Y.mean(-1, keepdim=True)
+    low = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
+    high = median + GOOD_OUTLIER * usual
+    Y = torch.minimum(torch.maximum(Y, low), high)
+    size = _largest(Y)
+    Y = Y / size
+    mean = Y.mean(-1, keepdim=True)
+    Y = Y - mean
     std = (Y.square().sum(-1, keepdim=True) / max(Y.shape[-1] - 1, 1)).sqrt()
-    return torch.where(std > 1e-14, Y / std, 0.0)  # at order one, less than that is rounding error
+    std = torch.where(std > 1e-14, std, 0.0)  # at order one, less than that is rounding error
+    return torch.where(std > 0, Y / std, 0.0), Scaling(unit, low, high, size, mean, std)
 
 
-def _to_order_one(Y: Tensor) -> Tensor:
-    """Y over its largest magnitude: squares of 1e300 would overflow, those of 1e-300 vanish."""
+def _largest(Y: Tensor) -> Tensor:
+    """The largest magnitude, or 1 for zeros, b x 1: squares of 1e300 would overflow, those of 1e-300 vanish."""
     largest = Y.abs().amax(-1, keepdim=True)
-    return Y / torch.where(largest > 0, largest, 1.0)
+    return torch.where(largest > 0, largest, 1.0)

@@ -1,0 +1,185 @@
+"""Functions drawn from the posterior of a Gaussian process, and where each has its maximum: samples of x*.
+
+A draw f is a draw g from the prior plus what the observations say against it (Matheron's rule; Wilson et al. 2020):
+
+    f(x) = c + g(x) + k(x, X) A (y − c − g(X) − ε),    ε ~ N(0, τI)
+    g(x) = F^(−½) Σ_j a_j cos(ω_j·x) + b_j sin(ω_j·x),    a_j, b_j ~ N(0, 1),    ω_j ~ N(0, diag(1/ℓ²))
+
+The update is exact; only the prior is approximated, by F random Fourier features (Rahimi and Recht 2007). All draws
+of a Gaussian process share its ω, which are shifted Sobol points: their error is smaller than that of independent ones
+(docs/optimum.md).
+
+Notation as in surrogate.py, and
+    P   number of draws          ω   b x F x d    frequencies            a, b   b x P x F    their amplitudes
+    s   points of each draw      x   b x P x s x d                       u      b x P x n    A (y − c − g(X) − ε)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from modeseek.design import sobol
+from modeseek.draws import Draws, Randomness
+from modeseek.lbfgs import lbfgs
+from modeseek.pseudo import Rounding
+from modeseek.surrogate import GP, evenly, kernel
+
+FEATURES = 512  # F; docs/optimum.md
+SPREAD = 1024  # Sobol points among the candidates for a draw's maximum
+NEAR = 512  # points around the best observations
+OBSERVED = 500  # observed inputs among the candidates, at most
+STARTS = 16  # of short climbs, from each of these three groups
+SHORT, LONG = 8, 100  # steps of the short climbs, and of those that go on
+FINALISTS = 4
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Draws from the posterior, of every Gaussian process of a batch."""
+
+    gp: GP
+    frequencies: Tensor  # ω
+    cosines: Tensor  # a F^(−½)
+    sines: Tensor  # b F^(−½)
+    update: Tensor  # u
+
+    def everywhere(self, x: Tensor) -> Tensor:
+        """All draws at the same inputs x (b x m x d): b x P x m."""
+        return self._prior(x) + self.update @ kernel(self.gp.X, x, self.gp.hyperparameters.lengthscale)
+
+    def _prior(self, x: Tensor) -> Tensor:
+        """c + g at x (b x m x d): b x P x m."""
+        phase = self.frequencies @ x.mT
+        return (self.cosines @ phase.cos()).add_(self.sines @ phase.sin()).add_(self.gp.mean[..., None, None])
+
+    def value(self, x: Tensor) -> Tensor:
+        """Each draw at inputs of its own (b x P x s x d): b x P x s."""
+        return self.value_and_grad(x)[0]
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each draw at inputs of its own (b x P x s x d), and its gradient there: b x P x s, b x P x s x d.
+
+        ∇g = F^(−½) Σ_j (b_j cos − a_j sin)(ω_j·x) ω_j, and ∇k_i = k_i (X_i − x)/ℓ² as in `GP.grad`.
+        """
+        *rows, s, d = x.shape
+        flat, lengthscale = x.flatten(-3, -2), self.gp.hyperparameters.lengthscale
+        phase = (flat @ self.frequencies.mT).unflatten(-2, (-1, s))
+        cos, sin = phase.cos(), phase.sin_()
+        a, b = self.cosines[..., None], self.sines[..., None]  # b x P x F x 1
+        weights = kernel(flat, self.gp.X, lengthscale).unflatten(-2, (-1, s)).mul_(self.update[..., None, :])
+        total = weights.sum(-1)
+        value = (cos @ a + sin @ b).squeeze(-1) + total + self.gp.mean[..., None, None]
+        slope = cos.mul_(b.mT).sub_(sin.mul_(a.mT)).flatten(-3, -2)
+        pull = (weights.flatten(-3, -2) @ self.gp.X).unflatten(-2, (-1, s)) - total[..., None] * x
+        grad = (slope @ self.frequencies).view(*rows, s, d) + pull / lengthscale[..., None, None, :].square()
+        return value, grad
+
+
+def draw_paths(gp: GP, count: int, source: Randomness, features: int = FEATURES) -> Paths:
+    """So many draws from the posterior of each Gaussian process.
+
+    Args:
+        source: of random numbers, on the CPU: a generator per batch element, or one that seeds them. A Gaussian process
+            has the same draws on every device.
+    """
+    *batch, n, d = gp.X.shape
+    draws = Draws.of(source, batch)
+    normal = torch.special.ndtri(sobol(features, d, draws, tuple(batch)))
+    frequencies = normal.to(gp.X) / gp.hyperparameters.lengthscale[..., None, :]
+    amplitudes = draws.randn(2, count, features, dtype=gp.X.dtype).to(gp.X).view(*batch, 2, count, features)
+    cosines, sines = (amplitudes / math.sqrt(features)).unbind(-3)
+    noise = draws.randn(count, n, dtype=gp.X.dtype).to(gp.X).view(*batch, count, n)
+    prior = Paths(gp, frequencies, cosines, sines, torch.zeros_like(noise))
+    observed = prior._prior(gp.X) + gp.hyperparameters.noise.sqrt()[..., None, None] * noise
+    return Paths(gp, frequencies, cosines, sines, (gp.y[..., None, :] - observed) @ gp.inverse)
+
+
+class Optima(NamedTuple):
+    """The maximum of each draw."""
+
+    x: Tensor  # b x P x d
+    value: Tensor  # b x P
+    paths: Paths
+
+
+def optima(
+    gp: GP,
+    count: int,
+    source: Randomness,
+    rounding: Rounding | None = None,
+    also: Tensor | None = None,
+    features: int = FEATURES,
+) -> Optima:
+    """Draws from the posterior of each Gaussian process, and the maximum of each draw over the unit cube.
+
+    Candidates are Sobol points, observed inputs, and points around the best of those. From the best of each group short
+    climbs start, and the highest of them go on.
+
+    Args:
+        source: as in `draw_paths`.
+        rounding: to inputs that can be evaluated, where some parameters are discrete.
+        also: b x c x d, more candidates.
+    """
+    draws = Draws.of(source, gp.X.shape[:-2])
+    paths = draw_paths(gp, count, draws, features)
+    groups = _candidates(gp, draws) + ([] if also is None else [also])
+    if rounding is not None:
+        groups = [rounding.snap(group) for group in groups]
+    free = None if rounding is None else rounding.continuous
+    x = torch.cat([_best_of_all(paths, group, STARTS) for group in groups], -2)
+    x = _best(paths, _climb(paths, x, SHORT, free), FINALISTS)
+    if rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
+        x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT))], -2)
+    x = _best(paths, _climb(paths, x, LONG, free), 1)
+    return Optima(x.squeeze(-2), paths.value(x).squeeze(-1), paths)
+
+
+def _candidates(gp: GP, draws: Draws) -> list[Tensor]:
+    """Where the maximum of a draw may be, in groups of b x m x d."""
+    *batch, _, d = gp.X.shape
+    spread = sobol(SPREAD, d, draws, tuple(batch)).to(gp.X)
+    observed, outcomes = evenly(gp.X, gp.y, OBSERVED)
+    few = min(8, outcomes.shape[-1])
+    best = outcomes.topk(few, -1).indices[..., torch.arange(NEAR, dtype=torch.int64, device=gp.X.device) % few]
+    around = observed.gather(-2, best[..., None].expand(*batch, NEAR, d))
+    # At all distances up to a length-scale, since how sharply the maximum is known depends on the data.
+    distance = torch.logspace(-3, 0, NEAR, dtype=gp.X.dtype, device=gp.X.device)[:, None] / math.sqrt(d)
+    step = draws.randn(NEAR, d, dtype=gp.X.dtype).to(gp.X).view(*batch, NEAR, d)
+    reach = gp.hyperparameters.lengthscale.clamp_max(1)[..., None, :]
+    return [spread, observed, (around + distance * reach * step).clamp(0, 1)]
+
+
+def _best_of_all(paths: Paths, x: Tensor, k: int) -> Tensor:
+    """Of each k-th part of x (b x m x d) the input where a draw is highest: b x P x k x d.
+
+    The k highest of all would often lie on one hill.
+    """
+    value = paths.everywhere(x)
+    size = -(-x.shape[-2] // k)
+    parts = [part.argmax(-1) + i * size for i, part in enumerate(value.split(size, -1))]
+    index = torch.stack(parts, -1)
+    return x.unsqueeze(-3).expand(*value.shape, -1).gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+
+
+def _best(paths: Paths, x: Tensor, k: int) -> Tensor:
+    """The k of each draw's own inputs (b x P x s x d) where it is highest: b x P x k x d."""
+    index = paths.value(x).topk(min(k, x.shape[-2]), -1).indices
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+
+
+def _climb(paths: Paths, x: Tensor, steps: int, free: Tensor | None = None) -> Tensor:
+    """At most so many steps of L-BFGS up each draw from its own inputs (b x P x s x d).
+
+    Only coordinates that are `free` (d) move, all of them if None.
+    """
+
+    def descend(z: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = paths.value_and_grad(z)
+        return value.neg_(), grad.neg_() if free is None else grad.neg_().mul_(free)
+
+    return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, gtol=1e-6).x
