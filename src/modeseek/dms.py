@@ -26,7 +26,7 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
 from modeseek.draws import Draws, Randomness
 from modeseek.modes import dominant_mode
-from modeseek.outcome_transforms import standardize, warp
+from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
@@ -184,20 +184,26 @@ def fit_surrogate(
     X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, pending: Tensor | None = None
 ) -> GP:
     """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
-    warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    gp = fit(X, _shaped(X, Y, config.warp), warm)
+    gp, _ = fit_mapped(X, Y, config, state)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 
-def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> Tensor:
-    """The outcomes as the surrogate sees them, b x n."""
+def fit_mapped(X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None) -> tuple[GP, OutcomeMap]:
+    """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
+    warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
+    y, outcomes = _shaped(X, Y, config.warp)
+    return fit(X, y, warm), outcomes
+
+
+def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> tuple[Tensor, OutcomeMap]:
+    """The outcomes as the surrogate sees them, b x n, and the map to them."""
     if warping == "never":
-        return standardize(Y)
+        return mapped_by_standardize(Y)
     if warping == "always":
-        return warp(Y)
+        return mapped_by_warp(Y)
     n = X.shape[-2]
     some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
-    return warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
+    return mapped_by_warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
