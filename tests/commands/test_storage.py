@@ -17,6 +17,7 @@ from modeseek.commands.optimize import storage as storages
 from modeseek.commands.optimize.storage import open_storage, patiently
 from modeseek.errors import StudyError
 
+START_TOGETHER = Path(__file__).with_name("start_together.py")
 SPACE = '[x]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
 
 
@@ -171,3 +172,14 @@ def test_ctrl_c_ends_the_waiting_and_mistakes_are_not_repeated() -> None:
         with pytest.raises(type(mistake)):
             patiently(wrong)
     assert len(attempts) == 3
+
+
+@pytest.mark.parametrize("location", ["sqlite:///new.db", "new.journal"])
+def test_many_that_start_together_make_one_study(location: str) -> None:
+    """Fault 36: real processes, held back until all are there."""
+    done = subprocess.run([sys.executable, START_TOGETHER, location, "6"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    study = optuna.load_study(study_name="shared", storage=open_storage(location))
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 6
+    assert len({trial.params["x"] for trial in study.trials}) == 6
+    assert {trial.user_attrs["seed"] for trial in study.trials} == {study.user_attrs["seed"]}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
+
+from modeseek.errors import ConfigError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -44,3 +48,12 @@ def names(text: str) -> list[str]:
 def sizes(text: str) -> list[int]:
     """Whole numbers from 1 on, with commas between them."""
     return [positive(size) for size in text.split(",")]
+
+
+def check_folder(path: Path) -> None:
+    """ConfigError, before any work is done, when nothing can be written into this folder, which need not exist yet."""
+    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise ConfigError(f"{path} cannot be a folder: {there} is a file; choose another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(f"{path} cannot be written: {there} is read-only; choose another --out")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from modeseek.checks import nearest
-from modeseek.commands.arguments import Commands, at_least, names, positive, sizes
+from modeseek.commands.arguments import Commands, at_least, check_folder, names, positive, sizes
 from modeseek.errors import ConfigError, ModeseekError
 
 
@@ -79,8 +79,7 @@ def _add_pack(commands: Commands) -> None:
 
 
 def _add_measurements(commands: Commands) -> None:
-    theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1: a table and a figure")
-    theory.add_argument("--out", type=Path, default=Path("report"), help="folder to write into (default: report)")
+    theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1")
     theory.add_argument("--seeds", type=partial(at_least, 2), default=10, help="(default: 10)")
     theory.set_defaults(run=_theory)
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
@@ -105,7 +104,7 @@ def _add_measurements(commands: Commands) -> None:
     growth.set_defaults(run=_growth)
     for command in (draws, seconds):
         command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
-    for command in (distribution, draws, seconds, batches, growth):
+    for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
     for command in (draws, seconds, batches, growth):
         command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
@@ -114,16 +113,16 @@ def _add_measurements(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.campaign import run_campaign
     from modeseek.bench.campaign.records import Record, Store
-    from modeseek.bench.methods import method_names
-    from modeseek.bench.report import ablations, ingredients
+    from modeseek.bench.methods import method_names, variants
     from modeseek.bench.tasks import task_names, validation_names
 
+    check_folder(options.out)
     _check_lists("task", options.task, ["all", "validation"], [*task_names(), *validation_names()])
     _check_lists("method", options.method, ["all", "ablations", "ingredients"], method_names())
     tasks = _expand(options.task, {"all": task_names(), "validation": validation_names()})
-    lists = {"all": method_names(), "ingredients": ingredients.methods()}
+    lists = {"all": method_names(), "ingredients": variants.ingredients()}
     if "ablations" in options.method:  # other methods for each task
-        lists_of = {task: {**lists, "ablations": ablations.methods(task)} for task in tasks}
+        lists_of = {task: {**lists, "ablations": variants.ablations(task)} for task in tasks}
         campaigns = [([task], _expand(options.method, lists_of[task])) for task in tasks]
     else:
         campaigns = [(tasks, _expand(options.method, lists))]
@@ -142,7 +141,7 @@ def _run(options: argparse.Namespace) -> None:
     failed = [record for record in records if record.status == "failed"]
     print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
     for record in failed:
-        reason = (record.error or "").strip().splitlines()[-1]
+        reason = (record.error or "").strip().rpartition("\n")[2] or "no reason is recorded"
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
     if failed:
         raise ModeseekError(f"{len(failed)} replications failed; --retry-failed runs them again")
@@ -157,8 +156,10 @@ def _pack(options: argparse.Namespace) -> None:
 
 def _check_lists(kind: str, given: list[str], lists: list[str], known: list[str]) -> None:
     """ConfigError for an unknown name that is nearest to a list's; `tasks` and `methods` check all other names."""
+    from modeseek.bench.loading import is_file_name
+
     for name in given:
-        near = nearest(name, [*lists, *known])
+        near = [] if is_file_name(name) else nearest(name, [*lists, *known])
         if name not in known and near and near[0] in lists and name != near[0]:
             raise ConfigError(f"there is no {kind} {name!r}; did you mean {near[0]!r}? Lists are {', '.join(lists)}")
 
@@ -169,19 +170,19 @@ def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
 
 
 def _theory(options: argparse.Namespace) -> None:
-    from modeseek.bench.measure.theory import draw, study, table
+    from modeseek.bench.measure.theory import save, study
 
-    results = study(seeds=options.seeds)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "theory.md").write_text(table(results) + "\n")
-    draw(results, options.out / "theory.png")
-    print(table(results))
+    check_folder(options.out)
+    path = options.out / "theory.json"
+    save(path, study(seeds=options.seeds))
+    print(path)
 
 
 def _distribution(options: argparse.Namespace) -> None:
     from modeseek.bench.measure import distribution
 
-    taken = distribution.snapshots(replication=options.replication)
+    check_folder(options.out)
+    taken = distribution.take_samples(replication=options.replication)
     path = options.out / "distribution.json"
     distribution.save(path, taken)
     print(path)
@@ -190,6 +191,7 @@ def _distribution(options: argparse.Namespace) -> None:
 def _draws(options: argparse.Namespace) -> None:
     from modeseek.bench.measure.seconds import measure_draws
 
+    check_folder(options.out)
     measurements = measure_draws(repeats=options.repeats, device=options.device, threads=options.threads)
     _save_seconds(measurements, options.out / "draws.json")
 
@@ -197,6 +199,7 @@ def _draws(options: argparse.Namespace) -> None:
 def _seconds(options: argparse.Namespace) -> None:
     from modeseek.bench.measure.seconds import TASKS, measure_iterations
 
+    check_folder(options.out)
     measurements = measure_iterations(
         options.task or TASKS, options.method, repeats=options.repeats, device=options.device, threads=options.threads
     )
@@ -207,6 +210,7 @@ def _batches(options: argparse.Namespace) -> None:
     from modeseek.bench.measure.cost import BATCHES, measure_batches, save
     from modeseek.bench.measure.seconds import TASKS
 
+    check_folder(options.out)
     for m in measure_batches(options.task or TASKS, options.batch or BATCHES, device=options.device):
         save(options.out / "batches.json", m)
         print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
@@ -215,6 +219,7 @@ def _batches(options: argparse.Namespace) -> None:
 def _growth(options: argparse.Namespace) -> None:
     from modeseek.bench.measure.cost import measure_growth, save
 
+    check_folder(options.out)
     for m in measure_growth(batch=options.batch, device=options.device):
         save(options.out / "growth.json", m)
         print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)

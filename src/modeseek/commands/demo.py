@@ -11,7 +11,7 @@ import torch
 from botorch.test_functions.synthetic import StyblinskiTang
 
 from modeseek.checks import missing_extra
-from modeseek.commands.arguments import Commands
+from modeseek.commands.arguments import Commands, check_folder
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.optimizer import Optimizer
@@ -49,6 +49,7 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    check_folder(options.out.parent)
     demo(budget=options.budget, seed=options.seed, out=options.out)
 
 

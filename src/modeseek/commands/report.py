@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from modeseek.commands.arguments import Commands
+from modeseek.commands.arguments import Commands, check_folder
 
 
 def add_command(commands: Commands) -> None:
@@ -19,5 +19,6 @@ def add_command(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> None:
     from modeseek.bench.report.report import write_report
 
+    check_folder(options.out)
     for path in write_report(options.results, options.out):
         print(path)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from modeseek.errors import ModeseekError, StudyError
+from modeseek.errors import StudyError
 from modeseek.storage import regular_file
 
 JOURNALS = ".log", ".journal"
@@ -73,9 +73,15 @@ def _connect(location: str, options: dict[str, Any]) -> RDBStorage:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)  # which heartbeats have been since Optuna 2.9
                 return RDBStorage(location, options, heartbeat_interval=HEARTBEAT, grace_period=STALE)
+        except NoSuchModuleError as error:
+            kind = location.partition("://")[0]
+            raise StudyError(f"storage {_shown(location)!r}: {kind!r} is not a known kind of database") from error
         except (SQLAlchemyError, OptunaError, AssertionError) as error:
             if not _is_being_made(error) or time.monotonic() > until:
                 raise
+        except ImportError as error:
+            cause = error.__cause__ or error
+            raise StudyError(f"storage {_shown(location)!r}: its database driver is not installed: {cause}") from error
         except RuntimeError as error:  # of another version of Optuna; the message has the command that upgrades it
             raise StudyError(f"storage {_shown(location)!r}: {error}") from error
         time.sleep(pause * random.uniform(0.5, 1.5))  # so that they do not all come back at once
@@ -99,15 +105,7 @@ def storage_errors(location: str) -> Iterator[None]:
     """StudyError, in one line, for whatever a database, its driver or Optuna raises."""
     try:
         yield
-    except ModeseekError:
-        raise
-    except NoSuchModuleError as error:
-        kind = location.partition("://")[0]
-        raise StudyError(f"storage {_shown(location)!r}: {kind!r} is no kind of database that is known") from error
-    except ImportError as error:
-        driver = (error.__cause__ or error).args[0]
-        raise StudyError(f"storage {_shown(location)!r}: its database driver is not installed: {driver}") from error
-    except (SQLAlchemyError, OptunaError) as error:
+    except (SQLAlchemyError, OptunaError) as error:  # no ModeseekError is one of these
         raise StudyError(f"storage {_shown(location)!r} cannot be used: {_reason(error)}") from error
 
 
