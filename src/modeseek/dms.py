@@ -203,7 +203,9 @@ def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> tuple[Tensor, OutcomeMap]
         return mapped_by_warp(Y)
     n = X.shape[-2]
     some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
-    return mapped_by_warp(Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1))
+    return mapped_by_warp(
+        Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1)
+    )
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
