@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import time
 import traceback
@@ -245,7 +246,10 @@ def record_of(
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """The package's version, with the revision where its files are tracked by git, and whether they differ from it."""
+    """The package's version, with the revision where its files are tracked by git, and whether they differ from it.
+
+    Where they are not, as in a copy on another machine, the environment variable MODESEEK_REVISION may name it.
+    """
     here = str(Path(modeseek.__file__).parent)
 
     def git(*arguments: str) -> str:
@@ -257,4 +261,5 @@ def code_version() -> str:
         changed = ".changed" if git("status", "--porcelain", "--", ".") else ""
         return f"{modeseek.__version__}+g{git('rev-parse', '--short=10', 'HEAD')}{changed}"
     except (OSError, subprocess.SubprocessError):
-        return modeseek.__version__
+        revision = os.environ.get("MODESEEK_REVISION", "")
+        return f"{modeseek.__version__}+g{revision}" if revision else modeseek.__version__
