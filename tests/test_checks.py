@@ -54,3 +54,12 @@ def test_a_missing_extra_says_what_works_in_a_clone():
 def test_each_check_has_one_home(written):
     rooms = [path.name for path in SOURCES if re.search(rf"{re.escape(written)}\b", path.read_text())]
     assert rooms in ([], ["checks.py"])
+
+
+def test_docs_and_examples_name_what_works_in_a_clone():
+    root = pathlib.Path(__file__).parents[1]
+    pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("examples/*.py"), *root.glob("package/**/*.md")]
+    assert len(pages) > 15
+    for page in pages:
+        if page.name != "CHANGELOG.md":
+            assert not re.search(r"pip install[^`\n]*\bmodeseek\b", page.read_text()), page
