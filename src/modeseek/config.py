@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
@@ -187,3 +188,11 @@ def _sizes_by_dimension(d: int) -> tuple[int, int, int]:
         if d <= largest:
             return sizes
     return 1500, 25, 400
+
+
+# By the names that the command line has for them, for d parameters.
+PRESETS: dict[str, Callable[[int], DMSConfig]] = {
+    "default": lambda d: DMSConfig(),
+    "fast": lambda d: DMSConfig.fast(),
+    "paper": DMSConfig.paper,
+}

@@ -14,13 +14,16 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
 from optuna.trial import FrozenTrial
 
+import modeseek as ms
 from modeseek.commands import main
 from modeseek.commands.optimize.run import GRACE
+from modeseek.integrations.optuna import DMSSampler
 
 SPACE = """
 [lr]
@@ -180,6 +183,23 @@ def seed_of(study: str) -> int:
     seed = optuna.load_study(study_name=study, storage="sqlite:///modeseek.db").user_attrs["seed"]
     assert isinstance(seed, int)
     return seed
+
+
+@pytest.mark.parametrize("preset", ["default", "fast", "paper"])
+def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, Any]] = []
+
+    class Spy(DMSSampler):
+        def __init__(self, **arguments: Any) -> None:
+            given.append(arguments)
+            super().__init__(**arguments)
+
+    monkeypatch.setattr("modeseek.commands.optimize.evaluator.DMSSampler", Spy)
+    options = ["--preset", preset, "--threads", "2", "--trials", "3"]
+    assert main(["optimize", "objectives:loss", *RUN, *options]) == 0
+    config = {"default": ms.DMSConfig(), "fast": ms.DMSConfig.fast(), "paper": ms.DMSConfig.paper(3)}[preset]
+    expected = {"seed": 0, "config": config, "n_startup_trials": 100, "device": "cpu", "threads": 2, "n_trials": 3}
+    assert given == [expected]
 
 
 def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:

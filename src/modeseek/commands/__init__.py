@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import modeseek
 from modeseek.commands import bench, demo, report
-from modeseek.commands.optimize import command as optimize
+from modeseek.commands.optimize import command as optimize_command
 from modeseek.errors import ModeseekError
 
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"modeseek {modeseek.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (optimize, demo, bench, report):
+    for command in (optimize_command, demo, bench, report):
         command.add_command(commands)
     options = parser.parse_args(arguments)
     try:

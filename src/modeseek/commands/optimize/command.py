@@ -7,6 +7,7 @@ from pathlib import Path
 
 from modeseek.checks import missing_extra
 from modeseek.commands.arguments import Commands, positive, seconds
+from modeseek.config import PRESETS
 
 EPILOG = """\
 example, with `def objective(params): ...` in my_module.py:
@@ -71,7 +72,13 @@ def add_command(commands: Commands) -> None:
     optimize.add_argument(
         "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
     )
+    optimize.add_argument(
+        "--preset", choices=tuple(PRESETS), default="default", help="settings of the method (default: default)"
+    )
     optimize.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    optimize.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="CPU threads per suggestion (default: 1)"
+    )
     optimize.add_argument("--show", action="store_true", help="run nothing; print the best trial and plot the values")
     optimize.add_argument("--plot", type=Path, metavar="FILE", help="the plot of --show (default: named as the study)")
     optimize.set_defaults(run=_run, usage_error=optimize.error)
@@ -113,14 +120,18 @@ def _optimize(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.show import summary
     from modeseek.commands.optimize.space_file import read_space
 
+    space = read_space(options.space)
     settings = Settings(
         objective=options.objective,
-        space=read_space(options.space),
+        space=space,
         storage=options.storage,
         study=options.study or options.objective,
         seed=options.seed,
+        config=PRESETS[options.preset](space.d),
         n_startup_trials=options.startup,
         device=options.device,
+        threads=options.threads,
+        n_trials=options.trials,
     )
     study = optimize(
         settings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import optuna
@@ -14,6 +14,7 @@ from optuna.storages import BaseStorage
 from modeseek.commands.optimize.objective import find_objective
 from modeseek.commands.optimize.own_trials import OwnTrials
 from modeseek.commands.optimize.storage import open_storage
+from modeseek.config import DMSConfig
 from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.integrations.optuna import DMSSampler
@@ -31,7 +32,8 @@ class Settings:
         space: what to search.
         storage: an Optuna storage URL, or a journal file (.log, .journal).
         study: the study's name.
-        seed, n_startup_trials, device: see `DMSSampler`; the seed None is the study's, which a new study draws.
+        seed, config, n_startup_trials, device, threads, n_trials: see `DMSSampler`; the seed None is the study's, which
+            a new study draws.
     """
 
     objective: str
@@ -39,8 +41,11 @@ class Settings:
     storage: str
     study: str
     seed: int | None = None
+    config: DMSConfig = field(default_factory=DMSConfig)
     n_startup_trials: int = 10
     device: str = "cpu"
+    threads: int = 1
+    n_trials: int | None = None
 
 
 class Report(NamedTuple):
@@ -55,7 +60,14 @@ class Report(NamedTuple):
 def evaluator(settings: Settings, storage: BaseStorage, interrupts: Interrupts) -> Iterator[Callable[[], Report]]:
     """A function that runs one trial to its end; Ctrl-C is let through only while the objective is evaluated."""
     f = find_objective(settings.objective)
-    sampler = DMSSampler(seed=settings.seed, n_startup_trials=settings.n_startup_trials, device=settings.device)
+    sampler = DMSSampler(
+        seed=settings.seed,
+        config=settings.config,
+        n_startup_trials=settings.n_startup_trials,
+        device=settings.device,
+        threads=settings.threads,
+        n_trials=settings.n_trials,
+    )
     study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
 
     def run_trial() -> Report:
