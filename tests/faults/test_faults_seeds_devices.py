@@ -1,5 +1,6 @@
-"""Seeds, processes and devices: faults 27 and 28 of docs/faults.md."""
+"""Seeds, processes and devices: faults 27, 28 and 31 of docs/faults.md."""
 
+import contextlib
 import subprocess
 import sys
 import textwrap
@@ -86,3 +87,43 @@ def test_fault_28_out_of_gpu_memory_names_the_setting(monkeypatch):
             opt.ask()
     assert len(opt.trials) == 1  # nothing was asked
     assert opt.ask().origin == "model"
+
+
+@contextlib.contextmanager
+def default_dtype(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+SURROUNDINGS = {
+    "float64": lambda: default_dtype(torch.float64),
+    "float16": lambda: default_dtype(torch.float16),
+    "bfloat16": lambda: default_dtype(torch.bfloat16),
+    "meta": lambda: torch.device("meta"),
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "inference": torch.inference_mode,
+}
+
+
+def run_within(path, around):
+    """Two trials outside, then all within: ask, tell, save; load, ask, recommend."""
+    opt = Optimizer(Space.box([-5, -5], [5, 5]), seed=0, config=CHEAP, n_initial=4)
+    for i in range(7):
+        with around() if i >= 2 else contextlib.nullcontext():
+            trial = opt.ask()
+            opt.tell(trial, float((trial.params**2).sum()))
+            opt.save(path)
+    with around():
+        again = Optimizer.load(path)
+        again.ask()
+        return again.trials, again.recommend()
+
+
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_fault_31_the_callers_settings_of_torch_change_nothing(tmp_path, name):
+    plain = run_within(tmp_path / "plain", contextlib.nullcontext)
+    assert run_within(tmp_path / "run", SURROUNDINGS[name]) == plain
