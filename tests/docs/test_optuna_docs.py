@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,14 +36,19 @@ def test_the_page_on_optuna():
 
 
 def test_the_page_on_workers(monkeypatch, tmp_path):
-    worker, clearing = blocks("distributed.md", 6)
-    monkeypatch.setattr(sys, "argv", ["worker.py", f"sqlite:///{tmp_path / 'study.db'}"])
-    scope: dict = {"__name__": "__main__"}
-    for _ in range(2):
-        exec(worker, scope)
-    study = scope["study"]
-    assert len(study.trials) == 12
-    with pytest.warns(UserWarning, match="Heartbeat"):
-        study.ask()
-    exec(clearing, scope)
+    """Its commands as printed, on SQLite and with fewer trials; two workers start together."""
+    worker, clearing = blocks("distributed.md", 4)
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    (tmp_path / "worker.py").write_text(worker)
+    (commands,) = re.findall(r"```sh\n(.*?)```", (DOCS / "distributed.md").read_text(), flags=re.DOTALL)
+    _, create, work = re.sub("STORAGE=.*", f"STORAGE={storage}", commands).strip().splitlines()
+    monkeypatch.setenv("STORAGE", storage)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    subprocess.run(create, shell=True, check=True, cwd=tmp_path)
+    workers = [subprocess.Popen(work, shell=True, cwd=tmp_path) for _ in range(2)]
+    assert [process.wait() for process in workers] == [0, 0]
+    study = optuna.load_study(study_name="mine", storage=storage)
+    assert len(study.trials) == 8
+    study.ask()
+    exec(clearing, {"study": study, "optuna": optuna})
     assert study.trials[-1].state == optuna.trial.TrialState.FAIL
