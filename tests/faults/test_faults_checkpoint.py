@@ -215,7 +215,7 @@ def test_fault_30_a_checkpoint_of_version_1_had_no_checksum_and_loads(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        setter("config", "m", value=10**8),
+        lambda document: document["config"].update(m=10**8, K=0),
         setter("config", "S", value=10**8),
         setter("config", "K", value=10**6),
         setter("config", "epochs", value=10**12),
@@ -225,7 +225,7 @@ def test_fault_30_a_checkpoint_of_version_1_had_no_checksum_and_loads(tmp_path):
         lambda document: document["config"].update(epochs=10**5, m=20_000, hidden=256),
         lambda document: document["config"].update(steps=10**4, S=10**4, hidden=4096),
         lambda document: document["config"].update(K=1000, m=20_000),
-        setter("trials", value=[{}] * 50_001),
+        lambda document: document.update(trials=document["trials"][:1] * 50_001),
         setter("trials", value="x" * 50_001),
         setter("space", "parameters", 0, value={"name": "x0", "type": "int", "low": 0, "high": 10**400}),
     ],
