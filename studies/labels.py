@@ -34,7 +34,7 @@ from torch import Tensor
 
 from modeseek.bench.campaign.replication import NOISE, initial_design, stream
 from modeseek.bench.methods.acquisitions import LogEI, OnGP, rows_of
-from modeseek.bench.report.tables import REGRET_FLOOR
+from modeseek.bench.report.curves import REGRET_FLOOR
 from modeseek.bench.tasks import find_task
 from modeseek.bench.tasks.problem import Problem
 from modeseek.bench.tasks.synthetic import Maximized, on_box

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from modeseek.bench.campaign.records import Record
 from modeseek.bench.tasks import find_task
+
+
+@pytest.fixture
+def section() -> Callable[[Path, str], str]:
+    """A section of the `report.md` in a folder, by its title."""
+
+    def of(folder: Path, title: str) -> str:
+        text = (folder / "report.md").read_text()
+        (found,) = re.findall(rf"^## {re.escape(title)}\n\n(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+        return str(found).strip()
+
+    return of
 
 
 @pytest.fixture

@@ -102,6 +102,16 @@ def test_a_record_with_a_field_of_another_type_is_passed_over(tmp_path: Path, fi
         assert [r.replication for r in store] == [0]
 
 
+@pytest.mark.parametrize("name", ["a/b.py:f", "../b", "..", "/etc/x", "a\\b", ".hidden", "50 %2F", "x" * 100])
+def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path / "results")
+    store.append(record(0, task=name))
+    store.append(record(1, method=name))
+    assert {(r.task, r.method) for r in store} == {(name, "dms"), ("levy-10", name)}
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
+    assert store.is_complete("levy-10", name, record(1, method=name).key)
+
+
 def test_inputs_and_fall_backs_come_back_and_older_lines_have_none(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(record(0, inputs=[[0.125, 2 / 3], [0.0, 1.0]], fell_back=[True]))

@@ -11,9 +11,9 @@ import torch
 from scipy import stats
 
 from modeseek.bench.campaign.replication import initial_design
-from modeseek.bench.measure.distribution import Snapshot, energy_distance, load, save, snapshots, spread, table
+from modeseek.bench.measure.distribution import OptimumSamples, energy_distance, load, save, spread, take_samples
 from modeseek.bench.methods.botorch_methods import posterior_optima
-from modeseek.bench.report import figures
+from modeseek.bench.report.distribution import draw, table
 from modeseek.bench.tasks import find_task
 from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import fit
@@ -53,10 +53,10 @@ def test_posterior_optima_are_distributed_as_the_maxima_of_exact_paths() -> None
     assert energy_distance(sampled, exact) < 0.5 * energy_distance(sampled, uniform)
 
 
-def test_snapshots_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_path: Path) -> None:
+def test_samples_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_path: Path) -> None:
     problem = find_task("styblinski-tang-2")
     config = replace(problem.config(), m=40, S=12, epochs=2, steps=4, hidden=16)
-    taken = snapshots((1, 3), config=config)
+    taken = take_samples((1, 3), config=config)
     assert [(s.iteration, len(s.observed)) for s in taken] == [(1, 20), (3, 22)]
     np.testing.assert_array_equal(taken[1].observed[:20], initial_design(problem, 0))
     for s in taken:
@@ -69,14 +69,14 @@ def test_snapshots_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_pat
     stored = load(tmp_path / "distribution.json")
     np.testing.assert_allclose(stored[1].diffusion, taken[1].diffusion, atol=1e-4)
     assert stored[1].iteration == 3
-    png, _ = figures.draw_distribution(stored, tmp_path / "distribution")
+    png, _ = draw(stored, tmp_path / "distribution")
     assert png.read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_table_holds_the_distances_beside_floor_and_uniform_points() -> None:
     rng = np.random.default_rng(0)
     gp, again, diffusion = (rng.normal(0.5, scale, size=(100, 2)) for scale in (0.1, 0.1, 0.01))
-    row = table([Snapshot(10, gp, gp, again, diffusion)]).rows[0]
+    row = table([OptimumSamples(10, gp, gp, again, diffusion)]).rows[0]
     assert row["GP to diffusion"] == pytest.approx(energy_distance(gp, diffusion))
     assert row["GP to GP (floor)"] < row["GP to diffusion"]
     assert row["spread, diffusion"] < 0.2 * row["spread, GP"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ import torch
 
 from modeseek.bench.measure import seconds
 from modeseek.bench.measure.measurements import read
-from modeseek.bench.measure.seconds import Measurement, draws_table, iterations_table, measure_draws, measure_iterations
-from modeseek.bench.methods import own
+from modeseek.bench.measure.seconds import Measurement, measure_draws, measure_iterations
+from modeseek.bench.methods.sobol_search import SobolSearch
 from modeseek.bench.tasks import find_task
 from modeseek.checks import missing_extra
 from modeseek.commands import main
 from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
+from modeseek.history import History
 
 MACHINE = {"device": "CPU (x)", "threads": 1, "torch": "2", "botorch": "0", "modeseek": "0"}
 
@@ -38,13 +40,13 @@ def test_draws_of_dms_and_pes_are_timed_on_one_gp() -> None:
 
 def test_iterations_are_calls_on_a_history_that_grows_to_half_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    original = own.SobolSearch.__call__
+    original = SobolSearch.__call__
 
-    def count(self: object, history: seconds.History, seed: int) -> object:
+    def count(self: SobolSearch, history: History, left: int | None = None) -> object:
         sizes.append(len(history.Y))
-        return original(self, history, seed)  # type: ignore[arg-type]
+        return original(self, history, left)
 
-    monkeypatch.setattr(own.SobolSearch, "__call__", count)
+    monkeypatch.setattr(SobolSearch, "__call__", count)
     problem = find_task("styblinski-tang-2")
     (row,) = measure_iterations([problem.name], ["sobol"], repeats=2)
     n = problem.n_initial + problem.budget // 2
@@ -96,35 +98,11 @@ def test_a_measurement_takes_the_place_of_the_same_one_before(tmp_path: Path) ->
         read(path)
 
 
-def test_tables_show_medians_beside_the_papers_numbers() -> None:
-    draws = draws_table([measurement("levy-10", "DMS", 0.5, 0.1, 0.2, S=S) for S in (100, 300)])
-    assert draws.header[-2:] == ["S = 100", "S = 300"]
-    assert ["levy-10", "DMS", "CPU (x), 1 thread", "0.2", "0.2"] in draws.cells
-    assert ["levy-10", "PES", "RTX 4090 (paper)", "9.58", "28.74"] in draws.cells
-
-    methods = ("dms-paper", "pes", "sobol")
-    iterations = iterations_table([measurement("levy-10", method, 0.0001, 1.5, 9.0) for method in methods])
-    assert iterations.header == ["task", "measured on", "dms-paper", "sobol", "pes"]
-    assert iterations.cells == [
-        ["levy-10", "CPU (x), 1 thread", "1.5", "1.5", "1.5"],
-        ["levy-10", "RTX 4090 (paper)", "4.07", "", "390.20"],
-    ]
-    assert iterations.rows[0]["repeats"] == 3
-
-
-def test_an_unknown_method_comes_last_and_an_unknown_task_is_named() -> None:
-    methods = ("mine", "dms", "cmaes")
-    table = iterations_table([measurement("levy-10", method, 1.0) for method in methods])
-    assert table.header == ["task", "measured on", "dms", "cmaes", "mine"]
-    with pytest.raises(ConfigError, match="no problem 'levy-11'; did you mean 'levy-10'"):
-        iterations_table([measurement("levy-11", "dms", 1.0)])
-
-
-def test_the_command_keeps_what_it_measured_for_the_report(tmp_path: Path) -> None:
+def test_the_command_keeps_what_it_measured_for_the_report(tmp_path: Path, section: Callable[[Path, str], str]) -> None:
     task = ["--task", "styblinski-tang-2", "--method", "sobol", "--repeats", "1"]
     assert main(["bench", "seconds", *task, "--out", str(tmp_path)]) == 0
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
-    text = (tmp_path / "report" / "seconds.md").read_text()
+    text = section(tmp_path / "report", "Seconds per iteration")
     assert "styblinski-tang-2" in text
     assert "Levy" not in text, "nothing is said of tasks that were not measured"
 

@@ -14,8 +14,10 @@ import pytest
 from modeseek.bench.campaign import campaign
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.campaign.replication import Work
+from modeseek.bench.methods.variants import WITHOUT
 from modeseek.bench.report import ablations, ingredients
-from modeseek.bench.report.tables import Gathered, Runs, Table, gather
+from modeseek.bench.report.curves import Curves, Gathered, gather
+from modeseek.bench.report.table import Table
 from modeseek.commands import main
 from modeseek.config import DMSConfig
 
@@ -45,7 +47,7 @@ def runs(tmp_path: Path, make_record: Callable[[str, str, int, float], Record]) 
 def test_each_method_has_the_papers_setting_where_the_default_has_its_own(task: str) -> None:
     default, paper = DMSConfig(), DMSConfig.paper(10)
     changed = []
-    for method in ingredients.WITHOUT:
+    for method in WITHOUT:
         config = Work(task, method, 0).config
         assert config is not None
         names = {f.name for f in dataclasses.fields(config) if getattr(config, f.name) != getattr(default, f.name)}
@@ -72,7 +74,7 @@ def test_the_command_line_knows_them_on_any_tasks(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(campaign, "run_campaign", remember)
     main(["bench", "run", "--task", ",".join(TASKS), "--method", "ingredients,dms", "--out", str(tmp_path)])
-    assert asked == [(list(TASKS), ["dms", *ingredients.WITHOUT])]
+    assert asked == [(list(TASKS), ["dms", *WITHOUT])]
 
 
 def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
@@ -86,13 +88,13 @@ def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> No
     }
 
 
-def ratio(of: dict[str, Runs], method: str) -> float:
+def ratio(of: dict[str, Curves], method: str) -> float:
     return float(np.exp((np.log(of[method].final) - np.log(of["dms"].final)).mean()))
 
 
 def columns(table: Table) -> dict[str, list[str]]:
     """The cells under each method, of the tasks and of the mean ratio."""
-    names = {title: method for method, title in ingredients.WITHOUT.items()} | {"(nothing)": "dms"}
+    names = {title: method for method, title in WITHOUT.items()} | {"(nothing)": "dms"}
     return {names[title]: [line[i] for line in table.cells] for i, title in enumerate(table.header) if i}
 
 
@@ -151,13 +153,14 @@ def test_regret_of_zero_has_a_ratio(runs: Gathered) -> None:
     assert lines["dms[w=2;p_drop=0.15]"][-1] == "×1.00"
 
 
-def test_the_report_has_them_in_a_table_of_their_own(runs: Gathered, tmp_path: Path) -> None:
+def test_the_report_has_them_in_a_table_of_their_own(
+    runs: Gathered, tmp_path: Path, section: Callable[[Path, str], str]
+) -> None:
     assert runs
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report")]) == 0
-    assert (
-        "| without | (nothing) | warped outcomes | samples without guidance |"
-        in (tmp_path / "report" / "ingredients.md").read_text()
+    assert "| without | (nothing) | warped outcomes | samples without guidance |" in section(
+        tmp_path / "report", "Each ingredient of the default"
     )
-    for name in ("summary", "validation"):
-        assert "warp=never" not in (tmp_path / "report" / f"{name}.md").read_text()
+    for title in ("Final simple regret", "Validation tasks: final simple regret"):
+        assert "warp=never" not in section(tmp_path / "report", title)
     assert '<h2 id="ingredients">Each ingredient of the default</h2>' in (tmp_path / "report/report.html").read_text()

@@ -15,20 +15,21 @@ import pytest
 from scipy import stats
 
 from modeseek.bench.campaign.records import Record, Store
-from modeseek.bench.measure.cost import growth_table
 from modeseek.bench.methods import method_names
 from modeseek.bench.report import figures
-from modeseek.bench.report.tables import (
+from modeseek.bench.report.cost import draw_growth, growth_table
+from modeseek.bench.report.curves import (
     MIN_PAIRS,
+    Curves,
     Gathered,
-    Runs,
-    against_table,
     gather,
     in_order,
     p_value,
-    summary_rows,
-    summary_table,
+    signed_rank_test,
+    unbeaten,
+    verdict,
 )
+from modeseek.bench.report.summary import against_table, summary_rows, summary_table
 from modeseek.bench.tasks import find_task
 from modeseek.commands import main
 from modeseek.dms import STAGES
@@ -37,6 +38,15 @@ from modeseek.errors import ConfigError, ModeseekError
 TASKS = ("styblinski-tang-2", "levy-10")
 VALIDATION = ("final simple regret", "area under log regret", "regret over evaluations")  # its sections
 MakeRecord = Callable[[str, str, int, float], Record]
+SectionOf = Callable[[Path, str], str]
+TITLES = {
+    "against": "The default against each method",
+    "summary": "Final simple regret",
+    "area": "Area under log regret",
+    "validation": "Validation tasks: final simple regret",
+    "validation-area": "Validation tasks: area under log regret",
+    "ablations": "Ablations",
+}
 
 
 @pytest.fixture
@@ -50,9 +60,9 @@ def folder(tmp_path: Path, make_record: MakeRecord) -> Path:
     return tmp_path / "results"
 
 
-def first(runs: Runs, count: int) -> Runs:
+def first(curves: Curves, count: int) -> Curves:
     """The first replications."""
-    return dataclasses.replace(runs, replications=runs.replications[:count], regret=runs.regret[:count])
+    return dataclasses.replace(curves, replications=curves.replications[:count], regret=curves.regret[:count])
 
 
 def test_regret_is_the_optimum_minus_the_best_value_so_far(folder: Path) -> None:
@@ -75,15 +85,15 @@ def test_the_summary_has_means_errors_ranks_and_wilcoxons_test(folder: Path) -> 
         ei, dms = runs[task]["ei"].final, runs[task]["dms"].final
         assert rows[task, "ei"]["final"] == pytest.approx(ei.mean())
         assert rows[task, "ei"]["final error"] == pytest.approx(ei.std(ddof=1) / np.sqrt(8))
-        assert rows[task, "ei"]["p against dms"] == pytest.approx(stats.wilcoxon(ei, dms).pvalue)
+        assert rows[task, "ei"]["final p against dms"] == pytest.approx(stats.wilcoxon(ei, dms).pvalue)
         areas = runs[task]["ei"].area, runs[task]["dms"].area
-        assert rows[task, "ei"]["p against dms, all along"] == pytest.approx(stats.wilcoxon(*areas).pvalue)
+        assert rows[task, "ei"]["area p against dms"] == pytest.approx(stats.wilcoxon(*areas).pvalue)
         assert rows[task, "dms"]["area"] < rows[task, "ei"]["area"]
     table = summary_table(runs, "final")
     bold = re.findall(r"\*\*([\d.e-]+) ±", table.markdown())
     assert bold == [f"{runs[task]['dms'].final.mean():.3g}" for task in TASKS]
-    assert table.header == ["task", "dms", "sobol", "ei"]
-    assert table.markdown().splitlines()[-1] == "| mean rank | 1.00 | 3.00 | 2.00 |"
+    assert table.header == ["task", "dms", "ei", "sobol"]
+    assert table.markdown().splitlines()[-1] == "| mean rank | 1.00 | 2.00 | 3.00 |"
 
 
 def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
@@ -91,6 +101,15 @@ def test_a_test_with_too_few_pairs_says_nothing(folder: Path) -> None:
     assert np.isnan(p_value(first(runs["ei"], MIN_PAIRS - 1), runs["dms"]))
     assert p_value(first(runs["ei"], MIN_PAIRS), runs["dms"]) < 0.05, "the fewest that can say something"
     assert p_value(runs["dms"], runs["dms"]) == 1.0
+
+
+@pytest.mark.parametrize(
+    "differences", [[1, -1, 2, 3, 4, 4], [0, 0, 1, 2, 2, 5, 7], [-1, -1, -1, -1, -1, -1, 0], [3] * 5]
+)
+def test_the_test_of_tied_differences_is_scipys(differences: list[float]) -> None:
+    d = np.array(differences, dtype=float)
+    assert signed_rank_test(d) == pytest.approx(stats.wilcoxon(d).pvalue)
+    assert signed_rank_test(-d) == pytest.approx(stats.wilcoxon(d).pvalue)
 
 
 def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: Path) -> None:
@@ -109,8 +128,8 @@ def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: 
     table = against_table({"tasks": runs})
     assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse on"]
     assert table.cells == [
-        ["sobol", "0 / 1 / 0", "0 / 1 / 0", ""],
         ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"],
+        ["sobol", "0 / 1 / 0", "0 / 1 / 0", ""],
         # On Levy the best is sobol at the end, ei all along.
         ["the best of the others", "1 / 1 / 0", "1 / 0 / 1", "levy-10 (all along)"],
     ]
@@ -164,10 +183,10 @@ def test_fewer_replications_are_said_so(folder: Path) -> None:
     ei = runs["levy-10"]["ei"]
     runs["levy-10"]["ei"] = first(ei, MIN_PAIRS)
     cells = summary_table(runs, "final").cells[1]
-    assert cells[3].endswith(f"(2, n={MIN_PAIRS}) *")
+    assert cells[2].endswith(f"(2, n={MIN_PAIRS}) worse")
     assert "n=" not in cells[1]
     runs["levy-10"]["ei"] = first(ei, 1)
-    assert summary_table(runs, "final").cells[1][3] == f"{ei.final[0]:.3g} (n=1)", "no error of a single one, no rank"
+    assert summary_table(runs, "final").cells[1][2] == f"{ei.final[0]:.3g} (n=1)", "no error of a single one, no rank"
 
 
 def test_a_method_with_hardly_any_replications_has_no_rank_and_is_never_bold(folder: Path) -> None:
@@ -178,16 +197,16 @@ def test_a_method_with_hardly_any_replications_has_no_rank_and_is_never_bold(fol
         assert [rows[method][f"{what} rank"] for method in ("dms", "ei", "sobol")] == ["", 1, 2]
         table = summary_table(runs, what)
         assert re.fullmatch(r"[\d.e-]+ ± [\d.e-]+ \(n=3\)", table.cells[1][1])
-        assert table.cells[1][3].startswith("**")
-        assert table.cells[-1] == ["mean rank", "", "2.00", "1.00"], "of those that are ranked everywhere"
+        assert table.cells[1][2].startswith("**")
+        assert table.cells[-1] == ["mean rank", "", "1.00", "2.00"], "of those that are ranked everywhere"
     runs["levy-10"] = {name: first(r, 3) for name, r in runs["levy-10"].items()}
     table = summary_table(runs, "final")
-    assert re.fullmatch(r"\*\*.+\*\* \(1\)", table.cells[1][1]), "where all have few, all are ranked"
-    assert table.cells[-1] == ["mean rank", "1.00", "3.00", "2.00"]
+    assert re.fullmatch(r"[^*]+ \(1\)", table.cells[1][1]), "where all have few, all are ranked, and none is bold"
+    assert table.cells[-1] == ["mean rank", "1.00", "2.00", "3.00"]
 
 
 def test_regret_from_an_optimum_out_of_reach_is_also_given_from_the_best_value(
-    folder: Path, make_record: MakeRecord, tmp_path: Path
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
 ) -> None:
     task = "protein-structure"
     problem = find_task(task)
@@ -202,29 +221,32 @@ def test_regret_from_an_optimum_out_of_reach_is_also_given_from_the_best_value(
     dms = runs[task]["dms"].final
     offset = problem.optimum - problem.true_optimum
     assert lines[f"{task}, from its best"][0] == f"{dms.mean() - offset:.3g} ± {dms.std(ddof=1) / np.sqrt(8):.2g}"
-    assert lines[f"{task}, from its best"][1] == "", "sobol did not run"
-    assert re.fullmatch(r"[\d.]+ ± [\d.]+", lines[f"{task}, from its best"][2]), "no rank, no star"
-    assert lines[task][2].endswith("(2) *")
+    assert lines[f"{task}, from its best"][2] == "", "sobol did not run"
+    assert re.fullmatch(r"[\d.]+ ± [\d.]+", lines[f"{task}, from its best"][1]), "no rank, no verdict"
+    assert lines[task][1].endswith("(2) worse")
     assert [line[0] for line in summary_table(runs, "area").cells] == [*TASKS, "wine", task, "mean rank"]
     rows = {(row["task"], row["method"]): row for row in summary_rows(runs)}
     assert rows[task, "dms"]["final from the best"] == pytest.approx(dms.mean() - offset)
     assert rows["levy-10", "dms"]["final from the best"] == rows["levy-10", "dms"]["final"]
     assert rows["wine", "dms"]["final from the best"] == "", "not known"
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
-    assert "from its best" in (tmp_path / "out" / "summary.md").read_text().splitlines()[0], "explained"
+    assert "from its best" in section(tmp_path / "out", TITLES["summary"]).splitlines()[0], "explained"
 
 
-def test_nothing_is_explained_that_is_not_there(folder: Path, tmp_path: Path) -> None:
+def test_nothing_is_explained_that_is_not_there(folder: Path, tmp_path: Path, section: SectionOf) -> None:
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
-    assert "from its best" not in (tmp_path / "out" / "summary.md").read_text()
+    assert "from its best" not in section(tmp_path / "out", TITLES["summary"])
 
 
-def test_a_method_that_nobody_knows_is_shown_last(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+def test_a_method_that_nobody_knows_is_shown_last(
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
+) -> None:
     for replication in range(8):
         Store(folder).append(make_record("levy-10", "mine", replication, 0.5))
+    assert in_order(["ucb-botorch", "ts", "ucb"]) == ["ucb", "ucb-botorch", "ts"]
     assert in_order(["mine[a=1]", "cmaes", "mine", "dms"]) == ["dms", "cmaes", "mine", "mine[a=1]"]
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
-    assert "| task | dms | sobol | ei | mine |" in (tmp_path / "out" / "summary.md").read_text()
+    assert "| task | dms | ei | sobol | mine |" in section(tmp_path / "out", TITLES["summary"])
     assert "mine (8)" in (tmp_path / "out" / "report.html").read_text(), "among the curves, too"
 
 
@@ -242,7 +264,7 @@ def test_records_of_different_lengths_are_refused(
     folder: Path, make_record: MakeRecord, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = make_record("levy-10", "ei", 20, 0.1)
-    Store(folder).append(dataclasses.replace(record, values=record.values[:-20]))
+    Store(folder).append(dataclasses.replace(record, values=record.values[:-20], observed=record.values[:-20]))
     with pytest.raises(ModeseekError, match=r"ei on levy-10 have different numbers of evaluations \(200, 220\)"):
         gather(Store(folder))
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 1
@@ -308,11 +330,11 @@ def test_an_unknown_name_may_be_that_of_a_list(
 def test_mean_ranks_are_among_the_methods_of_every_task(folder: Path) -> None:
     runs = gather(Store(folder))
     del runs["levy-10"]["ei"]
-    assert summary_table(runs, "area").cells[-1] == ["mean rank", "1.00", "2.00", ""]
+    assert summary_table(runs, "area").cells[-1] == ["mean rank", "1.00", "", "2.00"]
 
 
 def test_the_report_writes_figures_tables_and_a_page_without_a_network(
-    folder: Path, make_record: MakeRecord, tmp_path: Path
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
 ) -> None:
     for method in ("dms-paper", "dms-paper[rho=0]"):
         for replication in range(3):
@@ -322,13 +344,13 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
     for name in ("figure1", "ablations"):
         assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (out / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
-    assert "±" in (out / "summary.md").read_text()
+    assert "±" in section(out, TITLES["summary"])
     for rival in ("ei", "the best of the others"):
-        assert f"| {rival} | 2 / 0 / 0 | 2 / 0 / 0 |  |" in (out / "against.md").read_text()
-    assert "rho=0" not in (out / "summary.md").read_text(), "variants are in the ablations alone"
-    assert "| ρ, weight of σ | 0 |" in (out / "ablations.md").read_text()
+        assert f"| {rival} | 2 / 0 / 0 | 2 / 0 / 0 |  |" in section(out, TITLES["against"])
+    assert "rho=0" not in section(out, TITLES["summary"]), "variants are in the ablations alone"
+    assert "| ρ, weight of σ | 0 |" in section(out, TITLES["ablations"])
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))
-    assert [row["method"] for row in rows] == ["dms", "sobol", "ei", "dms", "dms-paper", "sobol", "ei"]
+    assert [row["method"] for row in rows] == ["dms", "ei", "sobol", "dms", "dms-paper", "ei", "sobol"]
     page = (out / "report.html").read_text()
     assert not re.search(r"<(script|link)[^>]+(src|href)=", page), "nothing is loaded from elsewhere"
     text = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
@@ -337,7 +359,9 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
     assert "nan" not in text
 
 
-def test_validation_tasks_are_apart_from_the_papers(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+def test_validation_tasks_are_apart_from_the_papers(
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
+) -> None:
     for task in ("rotated-levy-8", "branin-2"):
         for method, level in (("dms", 0.1), ("ei", 0.01)):
             for replication in range(8):
@@ -357,7 +381,7 @@ def test_validation_tasks_are_apart_from_the_papers(folder: Path, make_record: M
     assert drawn == {"figure1": list(TASKS), "validation-curves": ["branin-2", "rotated-levy-8"]}
     for name, tasks in (("summary", list(TASKS)), ("validation", ["branin-2", "rotated-levy-8"])):
         for file in (name, "area" if name == "summary" else "validation-area"):
-            lines = (out / f"{file}.md").read_text().partition("--- |\n")[2].splitlines()
+            lines = section(out, TITLES[file]).partition("--- |\n")[2].splitlines()
             assert [line.split(" | ")[0].strip("| ") for line in lines] == [*tasks, "mean rank"]
         rows = csv.DictReader((out / f"{name}.csv").read_text().splitlines())
         assert list(dict.fromkeys(row["task"] for row in rows)) == tasks
@@ -368,7 +392,7 @@ def test_validation_tasks_are_apart_from_the_papers(folder: Path, make_record: M
 def test_validation_tasks_alone_make_a_report(make_record: MakeRecord, tmp_path: Path) -> None:
     Store(tmp_path).append(make_record("branin-2", "dms", 0, 0.1))
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
-    assert not (tmp_path / "out" / "summary.md").exists()
+    assert "\n## Final" not in (tmp_path / "out" / "report.md").read_text()
     assert (tmp_path / "out" / "validation-curves.png").exists()
 
 
@@ -377,7 +401,7 @@ def test_a_method_has_one_style_in_all_figures_and_no_other_has_it(folder: Path)
     alone = figures.styles({"levy-10": {"sobol": runs["levy-10"]["sobol"]}})
     assert alone == {"sobol": figures.styles(runs)["sobol"]}
     everyone = figures.styles({"levy-10": dict.fromkeys(method_names(), runs["levy-10"]["sobol"])})
-    assert len({(style.colour, style.dashed) for style in everyone.values()}) == len(method_names())
+    assert len({(style.colour, style.line) for style in everyone.values()}) == len(method_names())
 
 
 def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,36 +440,92 @@ def test_a_missing_package_is_named_before_anything_is_written(
 
 
 def test_failed_replications_are_counted_under_the_summary(
-    folder: Path, make_record: MakeRecord, tmp_path: Path
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
 ) -> None:
     for task, method, replication in (("levy-10", "ucb", 0), ("levy-10", "ucb", 1), ("branin-2", "dms", 1)):
-        failed = dataclasses.replace(make_record(task, method, replication, 0.1), status="failed", values=[], error="x")
+        failed = dataclasses.replace(
+            make_record(task, method, replication, 0.1), status="failed", values=[], observed=[], error="x"
+        )
         Store(folder).append(failed)
     Store(folder).append(make_record("branin-2", "dms", 0, 0.1))
     Store(folder).append(make_record("branin-2", "dms", 1, 0.1))  # run again, with success
     out = tmp_path / "out"
     assert main(["report", str(folder), "--out", str(out)]) == 0
     line = "Failed replications, not counted: levy-10, dms: 1; levy-10, ucb: 2."
-    assert line in (out / "summary.md").read_text().splitlines()
+    assert line in section(out, TITLES["summary"]).splitlines()
     assert f"<p>{line}</p>" in (out / "report.html").read_text()
     for file in ("area", "validation", "validation-area"):
-        assert "Failed" not in (out / f"{file}.md").read_text()
+        assert "Failed" not in section(out, TITLES[file])
 
 
-def test_notes_speak_of_stars_where_there_are_stars(folder: Path, make_record: MakeRecord, tmp_path: Path) -> None:
+def test_bold_is_what_nobody_beats_by_the_test_however_the_means_are(folder: Path) -> None:
+    """One stuck replication of twelve makes DMS's mean the worst by far, and its test the best."""
+    gathered = gather(Store(folder))
+    ei = gathered["levy-10"]["ei"]
+    ei = dataclasses.replace(ei, replications=tuple(range(12)), regret=np.concatenate([ei.regret, ei.regret[:4]]))
+    regret = 0.1 * ei.regret
+    regret[0] = 1000 * ei.regret[0]
+    dms = dataclasses.replace(ei, method="dms", regret=regret)
+    assert dms.final.mean() > ei.final.mean()
+    assert verdict(dms, ei, "final") == "better"
+    assert verdict(ei, dms, "final") == "worse"
+    assert unbeaten({"dms": dms, "ei": ei}, "final") == {"dms"}
+    same = dataclasses.replace(ei, method="ts")
+    assert unbeaten({"ei": ei, "ts": same}, "final") == {"ei", "ts"}, "level with each other"
+    table = summary_table({"levy-10": {"dms": dms, "ei": ei}}, "final")
+    assert [cell.startswith("**") for cell in table.cells[0][1:]] == [True, False]
+    assert table.cells[0][2].endswith(" worse")
+
+
+def test_notes_say_what_bold_and_words_mean(
+    folder: Path, make_record: MakeRecord, tmp_path: Path, section: SectionOf
+) -> None:
     for method, level in (("dms", 0.1), ("ei", 0.01)):
         for replication in range(8):
             Store(folder).append(make_record("branin-2", method, replication, level))
     out = tmp_path / "out"
     assert main(["report", str(folder), "--out", str(out)]) == 0
-    for name, has_stars in {"summary": True, "area": False, "validation": True, "validation-area": False}.items():
-        note, _, table = (out / f"{name}.md").read_text().partition("\n\n")
-        assert (" * |" in table) == has_stars
-        assert ("* differs from dms" in note) == has_stars
-        assert ("there are no stars" in note) == (not has_stars)
+    for name, word in {
+        "summary": "worse",
+        "area": "worse",
+        "validation": "better",
+        "validation-area": "better",
+    }.items():
+        note, _, table = section(out, TITLES[name]).partition("\n\n")
+        assert f" {word} |" in table
+        assert "bold" in note.lower()
+        assert "better" in note
+    assert "17 were known" in section(out, TITLES["validation"])
+    assert "no setting was chosen" not in (out / "report.md").read_text().lower()
 
 
-@pytest.mark.parametrize("name", ["distribution", "draws", "seconds", "batches", "growth"])
+@pytest.mark.parametrize("name", ["$\\frac{$", "$$", "a|b", "<b>&", "_x", "100 %", "$x$ and \\$", "ä"])
+def test_any_name_of_a_method_makes_a_report(name: str, make_record: MakeRecord, tmp_path: Path) -> None:
+    for method in (name, "dms"):
+        for replication in range(6):
+            Store(tmp_path).append(make_record("levy-10", method, replication, 0.1))
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert name.replace("|", "\\|") in text
+    widths = {len(re.findall(r"(?<!\\)\|", line)) for line in section_lines(text, "Final simple regret")}
+    assert len(widths) == 1, "every line of the table has as many columns"
+
+
+def section_lines(text: str, title: str) -> list[str]:
+    """The lines of a section's table."""
+    return [line for line in text.partition(f"## {title}\n")[2].partition("\n## ")[0].splitlines() if line[:1] == "|"]
+
+
+def test_a_packed_file_makes_the_report_of_its_journal(folder: Path, tmp_path: Path) -> None:
+    for source, out in ((folder, "a"), (tmp_path / "all.parquet", "b")):
+        if out == "b":
+            assert main(["bench", "pack", str(folder), "--out", str(source)]) == 0
+        assert main(["report", str(source), "--out", str(tmp_path / out)]) == 0
+    assert (tmp_path / "a" / "report.md").read_text() == (tmp_path / "b" / "report.md").read_text()
+    assert (tmp_path / "a" / "summary.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["distribution", "theory", "draws", "seconds", "batches", "growth"])
 @pytest.mark.parametrize(
     "rows", [{}, [1], "rows", [{}], [{"method": "dms", "device": "CPU", "threads": None}]], ids=str
 )
@@ -473,7 +553,7 @@ def test_growth_is_drawn_a_row_a_line_of_its_table(tmp_path: Path, monkeypatch: 
         for value in (2, 5, 10)
     ]
     titles = []
-    monkeypatch.setattr(figures, "_save", lambda figure, path: titles.extend(a.get_title() for a in figure.axes) or [])
-    figures.draw_growth(measurements, tmp_path / "growth")
+    monkeypatch.setattr(figures, "save", lambda figure, path: titles.extend(a.get_title() for a in figure.axes) or [])
+    draw_growth(measurements, tmp_path / "growth")
     assert titles == [f"{place}, batch of {batch}" for place, batch, *_ in growth_table(measurements).cells]
     assert len(titles) == 3

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -76,6 +77,11 @@ def config_of(key: str) -> dict[str, Any] | None:
     return config
 
 
+def safe_name(name: str) -> str:
+    """A name as part of a path: itself, but for what would lead to another folder, which is written as in a URL."""
+    return re.sub(r"[/\\%\0]|^\.", lambda match: f"%{ord(match[0]):02X}", name)
+
+
 class Store:
     """The records under one folder, or of one packed file."""
 
@@ -84,7 +90,7 @@ class Store:
 
     def append(self, record: Record) -> None:
         """Add a record and see it onto the disk."""
-        path = self.folder / record.task / f"{record.method}.jsonl"
+        path = self._file(record.task, record.method)
         path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(_rounded(asdict(record)), allow_nan=False).encode() + b"\n"
         with FileLock(f"{path}.lock"), open(path, "ab") as file:
@@ -100,7 +106,7 @@ class Store:
 
     def is_complete(self, task: str, method: str, key: str) -> bool:
         """Whether the journal has a complete record with this key: what another campaign has finished by now."""
-        path = self.folder / task / f"{method}.jsonl"
+        path = self._file(task, method)
         lines = path.read_bytes().split(b"\n") if path.exists() else []
         return any(record.key == key and record.status == "complete" for record in filter(None, map(_parse, lines)))
 
@@ -111,6 +117,10 @@ class Store:
         """
         latest = {record.key: record for record in [*self._packed(), *self._journal()]}
         yield from sorted(latest.values(), key=lambda record: (record.task, record.method))
+
+    def _file(self, task: str, method: str) -> Path:
+        """Of the journal. Names may be of files, as in folder/my_file.py:method, and make no folders here."""
+        return self.folder / safe_name(task) / f"{safe_name(method)}.jsonl"
 
     def _packed(self) -> Iterator[Record]:
         is_packed = self.folder.suffix == ".parquet" and not self.folder.is_dir()

@@ -22,7 +22,6 @@ from scipy.spatial.distance import cdist
 from modeseek.bench.campaign.replication import METHOD, initial_design, observe, seed_of, stream
 from modeseek.bench.measure.measurements import as_written, machine, read, write
 from modeseek.bench.methods.botorch_methods import posterior_optima
-from modeseek.bench.report.tables import Row, Table
 from modeseek.bench.tasks import find_task
 from modeseek.config import DMSConfig
 from modeseek.dms import State, suggest
@@ -36,7 +35,7 @@ DIGITS = 4  # of a stored coordinate on the unit cube
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class OptimumSamples:
     """Samples of x* on the unit cube, before an iteration's evaluation."""
 
     iteration: int  # from 1, after the initial design
@@ -51,12 +50,12 @@ class Snapshot:
         return np.random.default_rng(0).random(self.gp.shape)
 
 
-def snapshots(
+def take_samples(
     iterations: Sequence[int] = ITERATIONS,
     *,
     replication: int = 0,
     config: DMSConfig | None = None,
-) -> list[Snapshot]:
+) -> list[OptimumSamples]:
     """Run a replication of Styblinski-Tang-2 as a campaign would and look at it; `config` None is the paper's."""
     problem = find_task(TASK)
     config = problem.config() if config is None else config
@@ -72,7 +71,7 @@ def snapshots(
             assert isinstance(out.gp, GP)
             S = out.candidates.shape[-2]
             gp, gp_again = (posterior_optima(out.gp, S, seed=s).cpu().numpy() for s in (0, 1))
-            taken.append(Snapshot(iteration, X, gp, gp_again, out.candidates[0].cpu().numpy()))
+            taken.append(OptimumSamples(iteration, X, gp, gp_again, out.candidates[0].cpu().numpy()))
         state = out.state
         X = np.vstack([X, problem.space.snap(out.x_next.cpu().numpy())])
         Y.append(observe(problem, X[-1], replication, len(Y))[0])
@@ -90,31 +89,16 @@ def spread(x: Array) -> float:
     return float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean()))
 
 
-def table(taken: Sequence[Snapshot]) -> Table:
-    """Energy distances and spreads, a line an iteration."""
-    rows: list[Row] = [
-        {
-            "iteration": s.iteration,
-            "GP to diffusion": energy_distance(s.gp, s.diffusion),
-            "GP to GP (floor)": energy_distance(s.gp, s.gp_again),
-            "GP to uniform": energy_distance(s.gp, s.uniform),
-            "spread, GP": spread(s.gp),
-            "spread, diffusion": spread(s.diffusion),
-        }
-        for s in taken
-    ]
-    cells = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()] for row in rows]
-    return Table(list(rows[0]), cells, rows)
-
-
-def save(path: Path, taken: Sequence[Snapshot]) -> None:
+def save(path: Path, taken: Sequence[OptimumSamples]) -> None:
     """Write the samples, and where they were drawn."""
     place = machine(torch.device("cpu"))
     samples = {s.iteration: {name: getattr(s, name).round(DIGITS).tolist() for name in SETS} for s in taken}
     write(path, [{"iteration": iteration} | place | sets for iteration, sets in samples.items()])
 
 
-def load(path: Path) -> list[Snapshot]:
+def load(path: Path) -> list[OptimumSamples]:
     """The samples of a file; none where there is no file."""
     with as_written(path):
-        return [Snapshot(row["iteration"], *(np.array(row[name], dtype=float) for name in SETS)) for row in read(path)]
+        return [
+            OptimumSamples(row["iteration"], *(np.array(row[name], dtype=float) for name in SETS)) for row in read(path)
+        ]

@@ -1,4 +1,4 @@
-"""Seconds to draw samples of x* (the paper's Table 3) and seconds an iteration (its Table 4), measured in one process.
+"""Seconds to draw samples of x* (the paper's Table 3) and seconds per iteration (its Table 4), measured in one process.
 
 Both start from the same Sobol points for every method, as many as there are half way through the paper's budget. (A
 run's own points crowd around the optimum, and differ between methods.) Samples are drawn given the task's outcomes. An
@@ -8,7 +8,6 @@ end in one point, and then no model is trained.
 
 from __future__ import annotations
 
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,6 @@ import torch
 
 from modeseek.bench.campaign.replication import (
     DESIGN,
-    METHOD,
     Work,
     fixed_threads,
     observe,
@@ -29,16 +27,17 @@ from modeseek.bench.campaign.replication import (
     seed_of,
     stream,
 )
-from modeseek.bench.measure.measurements import Measurement, add, machine, where
-from modeseek.bench.methods import History, make_method, method_names
+from modeseek.bench.measure.measurements import Measurement, add, machine
+from modeseek.bench.methods import make_method, method_names
 from modeseek.bench.methods.botorch_methods import posterior_optima
-from modeseek.bench.report.tables import Row, Table, in_order, tasks_in_order
+from modeseek.bench.methods.method import tensors
 from modeseek.bench.tasks import find_task
 from modeseek.checks import device_of
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import seek
 from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
+from modeseek.history import History
 from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import fit
 
@@ -48,22 +47,6 @@ TASKS = ("styblinski-tang-2", "levy-10", "levy-20", "levy-50")
 ON_CPU = ("sobol", "tpe", "gpsampler", "cmaes")  # whatever the device
 TOO_LONG = {"levy-20": ("pes",), "levy-50": ("pes", "jes")}  # left out by the paper, and here unless asked for
 LIMIT = 120.0  # seconds of a call from which one is enough
-
-PAPER_DEVICE = "RTX 4090 (paper)"
-PAPER_DRAWS = {  # Table 3: seconds for S = 100, 200, 300
-    ("styblinski-tang-2", "DMS"): (1.32, 1.46, 1.60),
-    ("styblinski-tang-2", "PES"): (1.25, 2.60, 5.73),
-    ("levy-10", "DMS"): (2.20, 2.48, 2.67),
-    ("levy-10", "PES"): (9.58, 14.49, 28.74),
-}
-PAPER_ITERATIONS = {  # Table 4
-    "styblinski-tang-2": {
-        "ei": 0.34, "gibbon": 0.29, "ucb": 0.20, "dms-paper": 2.13, "pi": 0.43, "pes": 8.90, "ts": 0.23,
-    },
-    "levy-10": {"ei": 0.70, "gibbon": 2.04, "ucb": 0.50, "dms-paper": 4.07, "pi": 3.20, "pes": 390.20, "ts": 0.47},
-    "levy-20": {"ei": 1.70, "gibbon": 4.26, "ucb": 1.20, "dms-paper": 8.16, "pi": 3.82, "ts": 1.07},
-    "levy-50": {"ei": 2.74, "gibbon": 6.85, "ucb": 3.64, "dms-paper": 12.23, "pi": 3.98, "ts": 5.99},
-}  # fmt: skip
 
 
 def many_optima(X: torch.Tensor) -> torch.Tensor:
@@ -96,7 +79,7 @@ def measure_draws(
         for task in tasks:
             problem, X = find_task(task), inputs(task)
             outcomes = np.array([observe(problem, u, 0, i)[0] for i, u in enumerate(X)])
-            X_seen, Y = History(problem.space, X, outcomes).tensors(place)
+            X_seen, Y = tensors(History.of(X, outcomes), place)
             gp = fit(X_seen, standardize(Y))
             for S in sizes:
                 found = [
@@ -121,7 +104,7 @@ def measure_iterations(
     threads: int = 1,
     limit: float = LIMIT,
 ) -> Iterator[Measurement]:
-    """Seconds of a call of each method, as within a run: a first call that does not count, then one a new observation.
+    """Seconds of a call of each method, as in a campaign: a first that does not count, then one per new observation.
 
     A method whose first call takes longer than `limit` is not called again, and that call counts.
 
@@ -139,7 +122,7 @@ def measure_iterations(
     with fixed_threads(threads):
         for task in tasks:
             X = inputs(task)
-            history = History(find_task(task).space, X, many_optima(torch.from_numpy(X)).numpy())
+            history = History.of(X, many_optima(torch.from_numpy(X)).numpy())
             for name in of_task[task]:
                 try:
                     seconds = _seconds_of_calls(task, name, history, repeats, str(place), limit)
@@ -155,11 +138,13 @@ def _methods_for(task: str, device: torch.device) -> list[str]:
 
 
 def _seconds_of_calls(task: str, name: str, history: History, repeats: int, device: str, limit: float) -> list[float]:
-    method = make_method(parse_method(name)[0], Work(task, name, 0).config, device)
+    work = Work(task, name, 0)
+    space = find_task(task).space
+    method = make_method(parse_method(name)[0], space, seed=0, config=work.config, device=device)
     seconds = []
     for n in range(len(history.Y) - repeats, len(history.Y) + 1):
-        seen = History(history.space, history.X[:n], history.Y[:n])
-        seconds.append(clocked(partial(method, seen, seed_of(stream(task, 0, METHOD, n)))))
+        seen = History.of(history.X[:n], history.Y[:n])
+        seconds.append(clocked(partial(method, seen)))
         if seconds[0] > limit:
             return seconds
     return seconds[1:]
@@ -178,44 +163,3 @@ def save(path: Path, measurement: Measurement) -> None:
     """Add a measurement, in the place of one of the same thing on the same device with as many threads."""
     rounded = measurement | {"seconds": [float(f"{s:.4g}") for s in measurement["seconds"]]}
     add(path, rounded, ("task", "method", "S", "device", "threads"))
-
-
-def draws_table(measurements: Sequence[Measurement]) -> Table:
-    """Median seconds for S samples of x*, beside the paper's Table 3."""
-    sizes = sorted({m["S"] for m in measurements})
-    cells: list[list[str]] = []
-    for task in dict.fromkeys(m["task"] for m in measurements):
-        lines: dict[tuple[str, str], dict[int, str]] = {}
-        for m in measurements:
-            if m["task"] == task:
-                lines.setdefault((m["method"], where(m)), {})[m["S"]] = _median(m)
-        for method in ("DMS", "PES"):
-            of_paper = zip(DRAW_SIZES, PAPER_DRAWS.get((task, method), ()), strict=False)
-            lines[method, PAPER_DEVICE] = {S: f"{seconds:.2f}" for S, seconds in of_paper}
-        for (method, place), by_size in sorted(lines.items()):
-            cells.append([task, method, place, *(by_size.get(S, "") for S in sizes)])
-    return Table(["task", "method", "measured on", *(f"S = {S}" for S in sizes)], cells, _rows(measurements))
-
-
-def iterations_table(measurements: Sequence[Measurement]) -> Table:
-    """Median seconds an iteration, beside the paper's Table 4."""
-    methods = in_order({m["method"] for m in measurements})
-    cells: list[list[str]] = []
-    for task in tasks_in_order({m["task"] for m in measurements}):
-        lines: dict[str, dict[str, str]] = {}
-        for m in measurements:
-            if m["task"] == task:
-                lines.setdefault(where(m), {})[m["method"]] = _median(m)
-        lines[PAPER_DEVICE] = {name: f"{seconds:.2f}" for name, seconds in PAPER_ITERATIONS.get(task, {}).items()}
-        for place, by_method in lines.items():
-            cells.append([task, place, *(by_method.get(name, "") for name in methods)])
-    return Table(["task", "measured on", *methods], cells, _rows(measurements))
-
-
-def _median(measurement: Measurement) -> str:
-    seconds = statistics.median(measurement["seconds"])
-    return f"{seconds:.3g}" if seconds >= 0.001 else "< 0.001"
-
-
-def _rows(measurements: Sequence[Measurement]) -> list[Row]:
-    return [m | {"seconds": statistics.median(m["seconds"]), "repeats": len(m["seconds"])} for m in measurements]

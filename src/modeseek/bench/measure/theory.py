@@ -22,24 +22,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from modeseek.bench.report.tables import Table
+from modeseek.bench.measure.measurements import as_written, machine, read, write
 from modeseek.bench.tasks import find_task
-from modeseek.checks import missing_extra
 from modeseek.design import sobol
 from modeseek.dms import suggest
 from modeseek.errors import ConfigError
 from modeseek.pseudo import pseudo_dataset
 from modeseek.typing import Array
 
+TASK = "styblinski-tang-2"
 NU = 0.05  # of the noise ξ that makes ŷ = f̂(x) + ξ a random label
-ROUNDING = 1e-9
 REFERENCE_SIZE = 4096  # pseudo-inputs that stand for P_a
-NOTE = (
-    "`modeseek bench theory`: the terms of Lemma 1, mean ± standard error over seeds, in standard deviations of the "
-    "outcomes. a is the best pseudo-label; E1 is what the surrogate gets wrong under P_a, E2 what the diffusion model "
-    "does. The lemma's proof takes the mean of f̂ under P_a for a, but at the best label it lies under a, by the gap: "
-    "the inequality as printed fails by at most that, and SubOpt ≤ E1 + E2 + gap always holds."
-)
+
+
+TERMS = ("subopt", "e1", "e2", "gap")
+DIGITS = 6  # of a stored term
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,7 @@ def measure(task: str, *, n: int, m: int, t0: float = 1e-3, seeds: int = 10, S: 
     def truth(x: Tensor) -> Tensor:
         return (f(x) - Y.mean(-1, keepdim=True)) / Y.std(-1, keepdim=True)
 
-    x, f_hat = pseudo_dataset(
-        out.gp, m=REFERENCE_SIZE, K=config.K, rho=out.rho, refine=config.refine, source=generator
-    )
+    x, f_hat = pseudo_dataset(out.gp, m=REFERENCE_SIZE, K=config.K, rho=out.rho, refine=config.refine, source=generator)
     weights = torch.softmax(-((f_hat - a[:, None]) ** 2) / (2 * NU**2), -1)
     under_P = (weights * truth(x)).sum(-1)
     under_P_hat = truth(out.candidates).mean(-1)
@@ -89,7 +84,7 @@ def measure(task: str, *, n: int, m: int, t0: float = 1e-3, seeds: int = 10, S: 
 
 
 def study(
-    task: str = "styblinski-tang-2",
+    task: str = TASK,
     *,
     ns: Sequence[int] = (10, 20, 40, 80, 160),
     ms: Sequence[int] = (50, 100, 200, 400, 800, 1600),
@@ -104,44 +99,26 @@ def study(
     }
 
 
-def table(results: dict[str, list[Suboptimality]]) -> str:
-    """Markdown: mean ± standard error over seeds of every term, and how often the inequality held."""
-    cells = []
-    for varied, rows in results.items():
-        for r in rows:
-            terms = [_mean_and_error(term) for term in (r.subopt, r.e1, r.e2, r.gap)]
-            held, with_gap = (_count(r.subopt <= r.e1 + r.e2 + more + ROUNDING) for more in (0.0, r.gap))
-            cells.append([varied, str(r.n), str(r.m), f"{r.t0:g}", *terms, held, with_gap])
-    header = ["varied", "n", "m", "t0", "SubOpt", "E1", "E2", "gap", "SubOpt ≤ E1 + E2", "with the gap"]
-    return f"{NOTE}\n\n{Table(header, cells).markdown()}"
+def save(path: Path, results: dict[str, list[Suboptimality]], task: str = TASK) -> None:
+    """Write every term of every seed, and where they were measured."""
+    place = machine(torch.device("cpu"))
+    rows = [(varied, r) for varied, found in results.items() for r in found]
+    write(
+        path,
+        [
+            {"task": task, "varied": varied, "n": r.n, "m": r.m, "t0": r.t0}
+            | {term: [float(f"{value:.{DIGITS}g}") for value in getattr(r, term)] for term in TERMS}
+            | place
+            for varied, r in rows
+        ],
+    )
 
 
-def _count(held: np.ndarray) -> str:
-    return f"{int(held.sum())} of {len(held)}"
-
-
-def _mean_and_error(sample: Array) -> str:
-    return f"{sample.mean():.3f} ± {sample.std(ddof=1) / np.sqrt(len(sample)):.3f}"
-
-
-def draw(results: dict[str, list[Suboptimality]], path: Path) -> None:
-    """The terms over n, m and t0, a panel each."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_extra("figures need matplotlib", "plots") from error
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    for axes, (varied, rows) in zip(figure.subplots(1, len(results)), results.items(), strict=True):
-        x = [getattr(r, varied) for r in rows]
-        for label, terms in (
-            ("SubOpt", [r.subopt for r in rows]),
-            ("E1", [r.e1 for r in rows]),
-            ("E2", [r.e2 for r in rows]),
-            ("E1 + E2", [r.e1 + r.e2 for r in rows]),
-        ):
-            mean = np.array([term.mean() for term in terms])
-            spread = np.array([term.std(ddof=1) / np.sqrt(len(term)) for term in terms])
-            axes.errorbar(x, mean, spread, marker="o", markersize=3, label=label)
-        axes.set(xscale="log", xlabel=varied, ylabel="standard deviations of the outcomes")
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+def load(path: Path) -> dict[str, list[Suboptimality]]:
+    """The terms of a file, by what was varied; none where there is no file."""
+    results: dict[str, list[Suboptimality]] = {}
+    with as_written(path):
+        for row in read(path):
+            terms = (np.array(row[term], dtype=float) for term in TERMS)
+            results.setdefault(row["varied"], []).append(Suboptimality(row["n"], row["m"], row["t0"], *terms))
+    return results

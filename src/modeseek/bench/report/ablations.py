@@ -1,26 +1,15 @@
-"""The paper's five ablations (App. B.7): the paper's preset with one setting changed.
-
-The values are the paper's where it prints them, as for the training data, ρ and m. Of K and S it prints none: here
-they are all that occur in its Tables 2 and 3, and K = 0. Where the preset of a task has another value, that is added.
-"""
+"""The paper's five ablations (App. B.7): the paper's preset with one setting changed."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from modeseek.bench.report import ingredients
-from modeseek.bench.report.tables import LEVEL, Gathered, Row, Runs, Table, mean_and_error, p_value, plus_minus
-from modeseek.bench.tasks import find_task
+from modeseek.bench.methods.variants import DEFAULT, PRESET, SETTINGS, WITHOUT, ablation, ablations, values
+from modeseek.bench.report import figures
+from modeseek.bench.report.curves import Curves, Gathered, p_value, unbeaten, verdict
+from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
 
-TASKS = ("styblinski-tang-2", "levy-10")
-PRESET = "dms-paper"
-SETTINGS: dict[str, tuple[Any, ...]] = {
-    "train_on": ("pseudo", "observed"),
-    "rho": (0, 1, 2, 3),
-    "K": (0, 5, 15, 25),
-    "m": (100, 500, 1000),
-    "S": (100, 200, 300, 400),
-}
 TITLES = {
     "train_on": "training data",
     "rho": "ρ, weight of σ",
@@ -30,103 +19,125 @@ TITLES = {
 }
 
 
-class Curve(NamedTuple):
-    """Runs with one value of a setting."""
+class Variant(NamedTuple):
+    """Curves with one value of a setting."""
 
     value: Any
-    runs: Runs
+    curves: Curves
 
     @property
     def is_preset(self) -> bool:
         """Whether this is the paper's value for the task."""
-        return self.runs.method == PRESET
-
-
-def methods(task: str) -> list[str]:
-    """The names of all methods that the ablations of a task need, the preset first."""
-    return list(dict.fromkeys([PRESET, *(_method(task, s, value) for s in SETTINGS for value in _values(task, s))]))
+        return self.curves.method == PRESET
 
 
 class Split(NamedTuple):
-    """Runs by what they are for; the preset's and the default's are both compared and beside their variants."""
+    """Curves by what they are for; the preset's and the default's are both compared and beside their variants."""
 
     compared: Gathered
     ablated: Gathered  # tasks with variants of the preset
     removed: Gathered  # tasks with variants of the default
 
 
-def split(runs: Gathered) -> Split:
-    """The runs that a comparison of methods is about, those of ablations, and those of missing ingredients."""
-    ablated = {task: set(methods(task)) - {PRESET} for task in runs}
-    removed = {task: set(ingredients.WITHOUT) for task in runs}
+def split(gathered: Gathered) -> Split:
+    """The curves that a comparison of methods is about, those of ablations, and those of missing ingredients."""
+    ablated = {task: set(ablations(task)) - {PRESET} for task in gathered}
+    removed = {task: set(WITHOUT) for task in gathered}
     compared = {
-        task: {n: r for n, r in of.items() if n not in ablated[task] | removed[task]} for task, of in runs.items()
+        task: {n: c for n, c in of.items() if n not in ablated[task] | removed[task]} for task, of in gathered.items()
     }
     return Split(
         {task: of for task, of in compared.items() if of},
-        _beside(runs, PRESET, ablated),
-        _beside(runs, ingredients.DEFAULT, removed),
+        _beside(gathered, PRESET, ablated),
+        _beside(gathered, DEFAULT, removed),
     )
 
 
-def _beside(runs: Gathered, base: str, variants: dict[str, set[str]]) -> Gathered:
+def _beside(gathered: Gathered, base: str, variants: dict[str, set[str]]) -> Gathered:
     """The base and its variants, of the tasks that have variants."""
     return {
-        task: {n: r for n, r in of.items() if n == base or n in variants[task]}
-        for task, of in runs.items()
+        task: {n: c for n, c in of.items() if n == base or n in variants[task]}
+        for task, of in gathered.items()
         if not variants[task].isdisjoint(of)
     }
 
 
-def curves(runs: Gathered, task: str, setting: str) -> list[Curve]:
+def variants_of(gathered: Gathered, task: str, setting: str) -> list[Variant]:
     """What there is of an ablation, by value; nothing where only the preset was run."""
     found = [
-        Curve(value, runs[task][name])
-        for value in _values(task, setting)
-        if (name := _method(task, setting, value)) in runs[task]
+        Variant(value, gathered[task][name])
+        for value in values(task, setting)
+        if (name := ablation(task, setting, value)) in gathered[task]
     ]
-    return [] if all(curve.is_preset for curve in found) else found
+    return [] if all(variant.is_preset for variant in found) else found
 
 
-def table(runs: Gathered) -> Table:
-    """Final regret: a line a value, a column a task, the best of a setting in bold, * where the preset differs."""
+def table(gathered: Gathered) -> Table:
+    """Final regret: a line per value, a column per task, with the verdicts of tests against the preset.
+
+    In bold what no other value of the setting is significantly better than.
+    """
     rows: list[Row] = []
     cells = []
     for setting, title in TITLES.items():
-        by_task = {task: {curve.value: curve for curve in curves(runs, task, setting)} for task in runs}
+        by_task = {task: {v.value: v for v in variants_of(gathered, task, setting)} for task in gathered}
         for value in sorted({value for found in by_task.values() for value in found}):
             present = {task: found[value] for task, found in by_task.items() if value in found}
-            of_value = {task: _row(setting, curve, runs[task].get(PRESET)) for task, curve in present.items()}
+            of_value = {task: _row(setting, v, gathered[task].get(PRESET)) for task, v in present.items()}
+            for task, row in of_value.items():
+                row["unbeaten"] = int(present[task].curves.method in _unbeaten(by_task[task]))
             rows += of_value.values()
-            best = {task: min(c.runs.final.mean() for c in by_task[task].values()) for task in present}
-            texts = [_cell(of_value[t], best[t], present[t]) if t in present else "" for t in runs]
+            texts = [_cell(of_value[t], present[t]) if t in present else "" for t in gathered]
             cells.append([title, str(value), *texts])
-    return Table(["setting", "value", *runs], cells, rows)
+    return Table(["setting", "value", *gathered], cells, rows)
 
 
-def _row(setting: str, curve: Curve, preset: Runs | None) -> Row:
-    mean, error = mean_and_error(curve.runs.final)
+def _unbeaten(variants: dict[Any, Variant]) -> set[str]:
+    return unbeaten({v.curves.method: v.curves for v in variants.values()}, "final")
+
+
+def _row(setting: str, variant: Variant, preset: Curves | None) -> Row:
+    mean, error = mean_and_error(variant.curves.final)
+    tested = preset is not None and not variant.is_preset
     return {
-        "task": curve.runs.task,
+        "task": variant.curves.task,
         "setting": setting,
-        "value": curve.value,
-        "replications": len(curve.runs.replications),
+        "value": variant.value,
+        "replications": len(variant.curves.replications),
         "final": mean,
         "final error": error,
-        f"p against {PRESET}": float("nan") if preset is None or curve.is_preset else p_value(curve.runs, preset),
+        f"p against {PRESET}": p_value(variant.curves, preset) if preset and tested else float("nan"),
+        f"beside {PRESET}": (verdict(variant.curves, preset, "final") or "") if preset and tested else "",
     }
 
 
-def _cell(row: Row, best: float, curve: Curve) -> str:
+def _cell(row: Row, variant: Variant) -> str:
     text = plus_minus(float(row["final"]), float(row["final error"]))
-    text = f"**{text}**" if row["final"] == best else text
-    return text + (" (paper)" if curve.is_preset else " *" if float(row[f"p against {PRESET}"]) < LEVEL else "")
+    text = f"**{text}**" if row["unbeaten"] else text
+    judged = row[f"beside {PRESET}"]
+    return text + (" (paper)" if variant.is_preset else f" {judged}" if judged in ("better", "worse") else "")
 
 
-def _values(task: str, setting: str) -> list[Any]:
-    return sorted({*SETTINGS[setting], getattr(find_task(task).config(), setting)})
-
-
-def _method(task: str, setting: str, value: Any) -> str:
-    is_preset = getattr(find_task(task).config(), setting) == value
-    return PRESET if is_preset else f"{PRESET}[{setting}={value}]"
+def draw(gathered: Gathered, path: Path) -> list[Path]:
+    """A row per task, a column per setting, a curve per value; the preset's is thick."""
+    settings = [s for s in SETTINGS if any(variants_of(gathered, task, s) for task in gathered)]
+    figure = figures.blank(3.2 * len(settings), 2.9 * len(gathered))
+    panels = figure.subplots(len(gathered), len(settings), squeeze=False)
+    for row, task in zip(panels, gathered, strict=True):
+        for panel, setting in zip(row, settings, strict=True):
+            found = variants_of(gathered, task, setting)
+            if not found:
+                panel.set_axis_off()
+                continue
+            others = iter(figures.PALETTE[1:])
+            for variant in found:
+                label = f"{variant.value} (paper)" if variant.is_preset else str(variant.value)
+                colour = figures.PALETTE[0] if variant.is_preset else next(others)
+                style = figures.Style(colour, "-", variant.is_preset)
+                figures.draw_band(panel, figures.band(variant.curves), label, style)
+            figures.scale(panel, figures.limits([figures.band(variant.curves) for variant in found]))
+            panel.set_title(f"{task}\n{TITLES[setting]}", fontsize=9)
+            panel.legend(fontsize=8, framealpha=0.7, edgecolor="none")
+    figure.supxlabel("evaluations", fontsize=11)
+    figure.supylabel("mean simple regret ± standard error", fontsize=11)
+    return figures.save(figure, path)

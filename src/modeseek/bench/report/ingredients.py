@@ -6,55 +6,24 @@ import math
 
 import numpy as np
 
-from modeseek.bench.report.tables import (
-    MEASURES,
-    REFERENCE,
-    REGRET_FLOOR,
-    Gathered,
-    Row,
-    Runs,
-    Table,
-    mean_and_error,
-    p_value,
-    paired,
-    plus_minus,
-    verdict,
-)
-
-DEFAULT = REFERENCE
-WITHOUT = {  # another setting than the default's, mostly the paper's, and the ingredient that is missing then
-    f"{DEFAULT}[warp=never]": "warped outcomes",
-    f"{DEFAULT}[warp=always]": "a power transform only where the surrogate wants it",
-    f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
-    f"{DEFAULT}[polish=false]": "polished mode",
-    f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
-    f"{DEFAULT}[w=2;p_drop=0.15]": "samples without guidance",
-    f"{DEFAULT}[K=25]": "few steps of L-BFGS",
-    f"{DEFAULT}[epochs=100;steps=50]": "short training",
-    f"{DEFAULT}[train_on=nothing]": "the diffusion model",
-}
-# How the default without an ingredient does, by how the default does beside it; None, with too few pairs, says nothing.
-WITHOUT_IT: dict[str | None, str] = {"better": "worse", "level": "level", "worse": "better"}
+from modeseek.bench.methods.variants import DEFAULT, WITHOUT, ingredients
+from modeseek.bench.report.curves import MEASURES, REGRET_FLOOR, Curves, Gathered, p_value, paired, verdict
+from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
 
 
-def methods() -> list[str]:
-    """The names of all methods that are compared, the default first."""
-    return [DEFAULT, *WITHOUT]
-
-
-def table(runs: Gathered) -> Table:
-    """Final regret: a line a task, a column a missing ingredient, and in words where it differs from the default.
+def table(gathered: Gathered) -> Table:
+    """Final regret: a line per task, a column per missing ingredient, and in words where it differs from the default.
 
     Then on how many tasks it is worse, level and better, and the geometric mean of its final regret over the default's,
     over the replications that both have and then over tasks.
     """
-    present = [method for method in methods() if any(method in of for of in runs.values())]
-    rows = [_row(of[method], of.get(DEFAULT)) for method in present for of in runs.values() if method in of]
+    present = [method for method in ingredients() if any(method in of for of in gathered.values())]
+    rows = [_row(of[method], of.get(DEFAULT)) for method in present for of in gathered.values() if method in of]
     by_place = {(row["task"], row["method"]): row for row in rows}
-    most = {task: max(len(r.replications) for r in of.values()) for task, of in runs.items()}
+    most = {task: max(len(c.replications) for c in of.values()) for task, of in gathered.items()}
     cells = [
         [task, *(_cell(by_place[task, m], most[task]) if (task, m) in by_place else "" for m in present)]
-        for task in runs
+        for task in gathered
     ]
     columns = [[row for row in rows if row["method"] == m] for m in present]
     for when in MEASURES.values():
@@ -67,26 +36,26 @@ def _title(method: str) -> str:
     return WITHOUT.get(method, "(nothing)")
 
 
-def _row(runs: Runs, default: Runs | None) -> Row:
-    mean, error = mean_and_error(runs.final)
+def _row(curves: Curves, default: Curves | None) -> Row:
+    mean, error = mean_and_error(curves.final)
     row: Row = {
-        "task": runs.task,
-        "without": _title(runs.method),
-        "method": runs.method,
-        "replications": len(runs.replications),
+        "task": curves.task,
+        "without": _title(curves.method),
+        "method": curves.method,
+        "replications": len(curves.replications),
         "final": mean,
         "final error": error,
-        "log10 ratio": math.nan if default is None else _log_ratio(runs, default),
+        "log10 ratio": math.nan if default is None else _log_ratio(curves, default),
     }
     for what, when in MEASURES.items():
-        row[f"p against {DEFAULT}, {when}"] = math.nan if default is None else p_value(runs, default, what)
-        row[when] = "" if default is None else WITHOUT_IT.get(verdict(runs, default, what), "")
+        row[f"p against {DEFAULT}, {when}"] = math.nan if default is None else p_value(curves, default, what)
+        row[when] = "" if default is None else verdict(curves, default, what) or ""
     return row
 
 
-def _log_ratio(runs: Runs, default: Runs) -> float:
+def _log_ratio(curves: Curves, default: Curves) -> float:
     """Mean log10 of the ratio of common replications, which share their initial designs; NaN where there are none."""
-    final, of_default = (np.log10(np.maximum(final, REGRET_FLOOR)) for final in paired(runs, default))
+    final, of_default = (np.log10(np.maximum(final, REGRET_FLOOR)) for final in paired(curves, default))
     return float((final - of_default).mean()) if len(final) else math.nan
 
 
@@ -100,7 +69,7 @@ def _cell(row: Row, most: int) -> str:
 def _counts(column: list[Row], when: str) -> str:
     found = [row[when] for row in column]
     of_default = all(row["method"] == DEFAULT for row in column)
-    return "" if of_default or not any(found) else " / ".join(str(found.count(v)) for v in WITHOUT_IT.values())
+    return "" if of_default or not any(found) else " / ".join(str(found.count(v)) for v in ("worse", "level", "better"))
 
 
 def _mean_ratio(column: list[Row]) -> str:

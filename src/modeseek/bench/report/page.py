@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from modeseek.bench.report.curves import Gathered
 from modeseek.bench.report.figures import band, limits, styles
-from modeseek.bench.report.tables import Gathered, Table
+from modeseek.bench.report.table import Table
 
 WIDE = 8  # columns
 
@@ -53,15 +54,15 @@ def _html(markdown: str, break_lines: bool) -> str:
     return bold.replace(" ± ", "<br>± ").replace(" (", "<br>(") if break_lines else bold
 
 
-def regret_plots(runs: Gathered) -> str:
-    """Interactive curves of mean regret, a plot a task."""
+def regret_plots(gathered: Gathered) -> str:
+    """Interactive curves of mean regret, one plot per task."""
     import plotly.graph_objects as go
 
-    style = styles(runs)
+    style = styles(gathered)
     plots = []
-    for task, methods in runs.items():
+    for task, methods in gathered.items():
         figure = go.Figure()
-        bands = {name: band(r) for name, r in methods.items()}
+        bands = {name: band(c) for name, c in methods.items()}
         for name, b in bands.items():
             edge = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
             figure.add_scatter(x=b.number, y=b.low, legendgroup=name, **edge)
@@ -71,7 +72,7 @@ def regret_plots(runs: Gathered) -> str:
             line = {
                 "color": style[name].colour,
                 "width": 3 if style[name].thick else 1.5,
-                "dash": "dash" if style[name].dashed else "solid",
+                "dash": {"-": "solid", "--": "dash", ":": "dot"}[style[name].line],
             }
             label = f"{name} ({len(methods[name].replications)})"
             figure.add_scatter(x=b.number, y=b.mean, mode="lines", name=label, line=line, legendgroup=name)

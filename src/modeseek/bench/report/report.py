@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Store
-from modeseek.bench.measure import cost, distribution, seconds
-from modeseek.bench.measure.measurements import as_written, read
-from modeseek.bench.report import ablations, figures, ingredients, page
-from modeseek.bench.report.tables import (
-    BEST_OF_OTHERS,
-    MIN_PAIRS,
-    REFERENCE,
-    Gathered,
-    Table,
-    against_table,
-    gather,
-    in_order,
-    out_of_reach,
-    summary_table,
-)
+from modeseek.bench.report import ablations, cost, distribution, figures, ingredients, page, seconds, theory
+from modeseek.bench.report.curves import MIN_PAIRS, REFERENCE, Gathered, gather, in_order
+from modeseek.bench.report.section import Section
+from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_reach, summary_table
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.checks import missing_extra
 from modeseek.errors import ModeseekError
 
 EXTRAS = {"matplotlib": "plots", "plotly": "bench"}  # the packages of a report, and what installs them
 
+VALIDATION = (
+    "Functions outside of the paper, to confirm the settings. The results of the first 17 were known when the "
+    "default's last setting (warp) was chosen; the last eight, from bukin-2 on, were added after that. "
+)
+
 Failures = Counter[tuple[str, str]]  # how many replications of a task and method failed
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the report: a table, a figure or both, under one name."""
-
-    name: str  # of its files
-    title: str
-    note: str
-    table: Table | None = None
-    draw: Callable[[Path], list[Path]] | None = None  # given a path without suffix
-    interactive: Callable[[], str] | None = None  # in the page, instead of the figure
 
 
 def write_report(results: Path, out: Path) -> list[Path]:
@@ -56,13 +38,13 @@ def write_report(results: Path, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written, parts = [], []
     for section in sections:
-        files, part = _write(section, out)
+        files, part = section.write(out)
         written += files
         parts.append(part)
     whole = out / "report.html"
     whole.write_text(page.page(parts, [(section.name, section.title) for section in sections]))
     plain = out / "report.md"
-    plain.write_text("# Results\n" + "".join(map(_markdown, sections)))
+    plain.write_text("# Results\n" + "".join(section.markdown() for section in sections))
     return [*written, whole, plain]
 
 
@@ -79,33 +61,6 @@ def _check(results: Path) -> None:
         raise missing_extra(f"the report needs {' and '.join(missing)}", extras)
 
 
-def _markdown(section: Section) -> str:
-    parts = [f"## {section.title}", section.note]
-    if section.draw is not None:
-        parts.append(f"![{section.title}]({section.name}.png)")
-    if section.table is not None:
-        parts.append(section.table.markdown())
-    return "\n" + "\n\n".join(parts) + "\n"
-
-
-def _write(section: Section, out: Path) -> tuple[list[Path], str]:
-    """The section's files, and its part of the page."""
-    written, parts = [], []
-    if section.draw is not None:
-        written = section.draw(out / section.name)
-        drawn = page.image(written[0], section.title) if section.interactive is None else section.interactive()
-        parts.append(drawn)
-    if section.table is not None:
-        texts = {".md": f"{section.note}\n\n{section.table.markdown()}\n"}
-        if section.table.rows:
-            texts[".csv"] = section.table.csv()
-        for suffix, text in texts.items():
-            written.append(out / f"{section.name}{suffix}")
-            written[-1].write_text(text)
-        parts.append(page.table(section.table))
-    return written, page.section(section.name, section.title, section.note, *parts)
-
-
 def _sections(results: Path) -> list[Section]:
     records = list(Store(results))
     compared, ablated, removed = ablations.split(gather(records))
@@ -117,10 +72,10 @@ def _sections(results: Path) -> list[Section]:
                 "ablations",
                 "Ablations",
                 "The paper's preset with one setting changed (its App. B.7): mean simple regret and one standard error "
-                "over evaluations, and final regret, the best of a setting in bold. * differs from the preset "
-                "(Wilcoxon signed-rank, 5 %).",
+                "over evaluations, and final regret. Worse, better: than the preset (Wilcoxon signed-rank over "
+                "replications, 5 %). Bold: no other value of the setting is better by the same test.",
                 ablations.table(ablated),
-                partial(figures.draw_ablations, ablated),
+                partial(ablations.draw, ablated),
             )
         )
     if removed:
@@ -136,32 +91,28 @@ def _sections(results: Path) -> list[Section]:
                 ingredients.table(removed),
             )
         )
-    campaigns = cost.campaign_table(records)
-    if campaigns.cells:
-        sections.append(
-            Section(
-                "campaigns",
-                "Minutes of campaigns on a GPU",
-                "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
-                "as in ablations. The paper's minutes: its seconds an iteration (Table 4, RTX 4090) times iterations "
-                "and replications, for the lines where it reports seconds. The last line adds up all minutes, and the "
-                "paper's of those lines.",
-                campaigns,
-            )
-        )
-    return sections + _of_measurements(results)
+    return [
+        *sections,
+        *cost.campaign_sections(records),
+        *distribution.sections(results),
+        *theory.sections(results),
+        *seconds.sections(results),
+        *cost.sections(results),
+    ]
 
 
-def _of_methods(runs: Gathered, failures: Failures) -> list[Section]:
-    """The paper's tasks, then those for validation, which are never mixed with them."""
-    of_validation = {task: runs[task] for task in validation_names() if task in runs}
-    of_paper = {task: methods for task, methods in runs.items() if task not in of_validation}
+def _of_methods(gathered: Gathered, failures: Failures) -> list[Section]:
+    """The paper's tasks, those for validation, and others, which are never mixed."""
+    of_validation, of_paper = (
+        {task: gathered[task] for task in names if task in gathered} for names in (validation_names(), task_names())
+    )
+    of_own = {task: methods for task, methods in gathered.items() if task not in of_paper | of_validation}
     synthetic, real = (
         {task: methods for task, methods in of_paper.items() if (find_task(task).values is None) == is_real}
         for is_real in (False, True)
     )
     return [
-        *_against({"the paper's tasks": of_paper, "validation tasks": of_validation}),
+        *_against({"the paper's tasks": of_paper, "validation tasks": of_validation, "own tasks": of_own}),
         *_tables(
             of_paper,
             ("summary", "Final simple regret"),
@@ -174,15 +125,22 @@ def _of_methods(runs: Gathered, failures: Failures) -> list[Section]:
             of_validation,
             ("validation", "Validation tasks: final simple regret"),
             ("validation-area", "Validation tasks: area under log regret"),
-            about="Tasks that no setting was chosen on. ",
+            about=VALIDATION,
             failed=_failed(failures, validation_names()),
         ),
         *_curves(of_validation, "validation-curves", "Validation tasks: regret over evaluations"),
+        *_tables(
+            of_own,
+            ("own", "Own tasks: final simple regret"),
+            ("own-area", "Own tasks: area under log regret"),
+            failed=_failed(failures, list(of_own)),
+        ),
+        *_curves(of_own, "own-curves", "Own tasks: regret over evaluations"),
     ]
 
 
 def _against(groups: dict[str, Gathered]) -> list[Section]:
-    groups = {name: runs for name, runs in groups.items() if any(REFERENCE in methods for methods in runs.values())}
+    groups = {name: of for name, of in groups.items() if any(REFERENCE in methods for methods in of.values())}
     table = against_table(groups)
     if not table.cells:
         return []
@@ -191,10 +149,9 @@ def _against(groups: dict[str, Gathered]) -> list[Section]:
             "against",
             "The default against each method",
             "On how many tasks dms is better / level / worse (Wilcoxon signed-rank over replications, 5 %), by final "
-            "regret and by the area under log regret. No setting was chosen on the validation tasks. "
-            f"The last line: against {BEST_OF_OTHERS}, which is on each task the method with the lowest mean "
-            f"difference from dms, by final regret or by area, that is no DMS and has {MIN_PAIRS} replications or more "
-            "in common with it.",
+            "regret and by the area under log regret. "
+            f"The last line: against {BEST_OF_OTHERS}, the best non-DMS method of each task, by the mean difference "
+            f"from dms in final regret or in area, with at least {MIN_PAIRS} shared replications.",
             table,
         )
     ]
@@ -208,10 +165,10 @@ def _failed(failures: Failures, tasks: Sequence[str]) -> str:
 
 
 def _tables(
-    runs: Gathered, final: tuple[str, str], area: tuple[str, str], *, about: str = "", failed: str
+    gathered: Gathered, final: tuple[str, str], area: tuple[str, str], *, about: str = "", failed: str
 ) -> list[Section]:
-    """Two sections, each with its name and title; none where there are no runs."""
-    if not runs:
+    """Two sections, each with its name and title; none where there are no records."""
+    if not gathered:
         return []
     from_best = (
         " A line from its best has regret from the best value there is, where the paper measures regret from one that "
@@ -221,23 +178,23 @@ def _tables(
         Section(
             *final,
             f"{about}Mean ± standard error, rank on the task in brackets, by the replications that a method shares "
-            "with dms, the best in bold. * differs from dms (Wilcoxon signed-rank, 5 %). n where a method has fewer "
-            f"replications than others on the task; with fewer than {MIN_PAIRS} it has no rank, unless all have fewer. "
-            "Mean ranks are among the methods that are ranked "
-            f"on every task.{from_best if any(map(out_of_reach, runs)) else ''}{failed}",
-            summary_table(runs, "final"),
+            "with dms. Worse, better: than dms (Wilcoxon signed-rank over replications, 5 %). Bold: no other method is "
+            "better by the same test. n where a method has fewer replications than others on the task; with fewer than "
+            f"{MIN_PAIRS} it has no rank, unless all have fewer, and is never bold. Mean ranks are among the methods "
+            f"that are ranked on every task.{from_best if any(map(out_of_reach, gathered)) else ''}{failed}",
+            summary_table(gathered, "final"),
         ),
         Section(
             *area,
             "Mean of log10 simple regret over all evaluations after the initial design, lower is better. Errors, "
-            "ranks, the best and n are shown as above; there are no stars.",
-            replace(summary_table(runs, "area"), rows=()),
+            "ranks, worse and better, bold and n are as above.",
+            replace(summary_table(gathered, "area"), rows=()),
         ),
     ]
 
 
-def _curves(runs: Gathered, name: str, title: str) -> list[Section]:
-    if not runs:
+def _curves(gathered: Gathered, name: str, title: str) -> list[Section]:
+    if not gathered:
         return []
     return [
         Section(
@@ -245,70 +202,7 @@ def _curves(runs: Gathered, name: str, title: str) -> list[Section]:
             title,
             "Mean simple regret and one standard error; replications in brackets. Click a name to hide it, "
             "double-click to see it alone.",
-            draw=partial(figures.draw_regret, runs),
-            interactive=partial(page.regret_plots, runs),
+            draw=partial(figures.draw_regret, gathered),
+            interactive=partial(page.regret_plots, gathered),
         )
     ]
-
-
-def _of_measurements(results: Path) -> list[Section]:
-    sections = []
-    path = results / "distribution.json"
-    if taken := distribution.load(path):
-        sections.append(
-            Section(
-                "distribution",
-                "Distribution of x*: GP and diffusion model",
-                "Styblinski-Tang-2, a run of the paper's preset (its App. C). Energy distance of the GP's samples "
-                "(maxima of posterior paths) to the diffusion model's candidates, to a second set of the GP's and to "
-                "uniform points. Spread: root mean squared distance from the mean. Both on the unit square.",
-                as_written(path)(distribution.table)(taken),
-                as_written(path)(partial(figures.draw_distribution, taken)),
-            )
-        )
-    for name, title, note, table in (
-        (
-            "draws",
-            "Seconds to draw S samples of x*",
-            "Median. DMS: the default's training and sampling, given the GP and the pseudo-dataset. PES: posterior "
-            "paths, drawn by Matheron's rule and maximized. The paper's numbers are of its Table 3.",
-            seconds.draws_table,
-        ),
-        (
-            "seconds",
-            "Seconds an iteration",
-            "Median over successive calls within one process, of a call of over two minutes only one; observed are "
-            "Sobol points, as many as half way through the paper's budget, of a function with many optima. The paper's "
-            "numbers are of its Table 4.",
-            seconds.iterations_table,
-        ),
-        (
-            "batches",
-            "Seconds an iteration of DMS in batches",
-            "Replications side by side on one device, with as many observations as half way through the paper's "
-            "budget, of a function with many optima: the batch's seconds, those of one replication, and the batch's "
-            "by stage. GFLOP: the operations of one replication's iteration, in float32 (the network) + in float64 "
-            "(the Gaussian process, without the choice of the outcomes' shape); GB: the memory traffic of its "
-            "training. Over floor: the batch's seconds as a multiple of its floor in seconds, the time that the "
-            "device needs for this work at the speeds that it reaches on large matrices. × paper: the seconds of the "
-            "paper's Table 4 over a replication's.",
-            cost.batches_table,
-        ),
-    ):
-        path = results / f"{name}.json"
-        if measurements := read(path):
-            sections.append(Section(name, title, note, as_written(path)(table)(measurements)))
-    path = results / "growth.json"
-    if growth := read(path):
-        sections.append(
-            Section(
-                "growth",
-                "Growth of an iteration's cost",
-                "Seconds an iteration of the default with one size changed at a time from d = 10, n = 200, m = 800, "
-                "S = 300; the table has the exponents fitted to the upper half of each size's values, and to three at "
-                "least.",
-                as_written(path)(cost.growth_table)(growth),
-                as_written(path)(partial(figures.draw_growth, growth)),
-            )
-        )
-    return sections

@@ -1,0 +1,44 @@
+"""Tables of seconds beside the paper's."""
+
+from __future__ import annotations
+
+import pytest
+
+from modeseek.bench.measure.measurements import Measurement
+from modeseek.bench.report.seconds import draws_table, iterations_table, paper_seconds
+from modeseek.errors import ConfigError
+
+MACHINE = {"device": "CPU (x)", "threads": 1, "torch": "2", "botorch": "0", "modeseek": "0"}
+
+
+def measurement(task: str, method: str, *values: float, **more: object) -> Measurement:
+    return {"task": task, "method": method, "seconds": list(values)} | MACHINE | more
+
+
+def test_tables_show_medians_beside_the_papers_numbers() -> None:
+    draws = draws_table([measurement("levy-10", "DMS", 0.5, 0.1, 0.2, S=S) for S in (100, 300)])
+    assert draws.header[-2:] == ["S = 100", "S = 300"]
+    assert ["levy-10", "DMS", "CPU (x), 1 thread", "0.2", "0.2"] in draws.cells
+    assert ["levy-10", "PES", "RTX 4090 (paper)", "9.58", "28.74"] in draws.cells
+
+    methods = ("dms-paper", "pes", "sobol")
+    iterations = iterations_table([measurement("levy-10", method, 0.0001, 1.5, 9.0) for method in methods])
+    assert iterations.header == ["task", "measured on", "dms-paper", "pes", "sobol"]
+    assert iterations.cells == [
+        ["levy-10", "CPU (x), 1 thread", "1.5", "1.5", "1.5"],
+        ["levy-10", "RTX 4090 (paper)", "4.07", "390.20", ""],
+    ]
+    assert iterations.rows[0]["repeats"] == 3
+
+
+def test_an_unknown_method_comes_last_and_an_unknown_task_is_named() -> None:
+    methods = ("mine", "dms", "cmaes")
+    table = iterations_table([measurement("levy-10", method, 1.0) for method in methods])
+    assert table.header == ["task", "measured on", "dms", "cmaes", "mine"]
+    with pytest.raises(ConfigError, match="no problem 'levy-11'; did you mean 'levy-10'"):
+        iterations_table([measurement("levy-11", "dms", 1.0)])
+
+
+def test_the_papers_seconds_are_of_an_acquisition_function_whoever_optimizes_it() -> None:
+    assert paper_seconds("levy-10", "ucb") == paper_seconds("levy-10", "ucb-botorch") == 0.50
+    assert paper_seconds("levy-10", "cmaes") is None
