@@ -211,7 +211,7 @@ def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -
     assert study.best_value == max(trial.value for trial in study.trials if trial.value is not None)
     capsys.readouterr()
     assert main([*run, "--direction", "minimize", "--trials", "7"]) == 1
-    assert "to maximize and not to minimize" in capsys.readouterr().err
+    assert "direction maximize, not minimize" in capsys.readouterr().err
     assert len(study.trials) == 6
 
 
@@ -488,7 +488,7 @@ def test_show_says_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "no trial is complete" in capsys.readouterr().out
     optuna.create_study(storage="sqlite:///modeseek.db", study_name="second")
     assert main(["optimize", "--show"]) == 1
-    assert "name one by --study; there are 'first', 'second'" in capsys.readouterr().err
+    assert "choose one with --study: 'first', 'second'" in capsys.readouterr().err
     for picture in ("values.foo", "values", "."):
         assert main(["optimize", "--show", "--study", "first", "--plot", picture]) == 1
         assert ".png" in capsys.readouterr().err
@@ -505,7 +505,7 @@ def test_show_says_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
         ("needy:loss", ["module 'needy' cannot be imported", "no_such_library"]),
         ("objectives:los", ["'los'", "objectives.py", "did you mean 'loss'"]),
         ("objectives:loss.deep", ["'loss.deep'", "objectives.py"]),
-        ("objectives:number", ["'number'", "no function but 3"]),
+        ("objectives:number", ["'number'", "not a function but 3"]),
         ("objectives:no_arguments", ["'no_arguments'", "takes ()", "one argument"]),
         ("objectives:two_arguments", ["'two_arguments'", "takes (a, b)", "one argument"]),
     ],

@@ -65,8 +65,8 @@ def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", ["no parameter is there"]),
-        ("# nothing but words", ["no parameter is there"]),
+        ("", ["it has no parameters"]),
+        ("# nothing but words", ["it has no parameters"]),
         ("[lr]\ntype = float", ["TOML", "line 2"]),
         ('[a]\ntype = "int"\n[a]', ["TOML", "line 3"]),
         ("lr = 3", ["lr must be a table", "[lr]"]),

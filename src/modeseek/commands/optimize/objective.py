@@ -26,10 +26,10 @@ def find_objective(name: str) -> Callable[[dict[str, Any]], Any]:
     for part in attribute.split("."):
         if not hasattr(f, part):
             hint = did_you_mean(part, dir(f))
-            raise ObjectiveError(f"looked for {attribute!r} in {where}, which does not have it{hint}")
+            raise ObjectiveError(f"there is no {attribute!r} in {where}{hint}")
         f = getattr(f, part)
     if not callable(f):
-        raise ObjectiveError(f"{attribute!r} in {where} is no function but {f!r:.60}")
+        raise ObjectiveError(f"{attribute!r} in {where} is not a function but {f!r:.60}")
     _check_signature(f, attribute, where)
     return f  # type: ignore[no-any-return]
 
@@ -41,7 +41,7 @@ def _module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise ObjectiveError(f"module {name!r} cannot be imported: {error}") from error
         raise ObjectiveError(
-            f"looked for module {name!r} in {os.getcwd()} and among the installed ones, but there is no {error.name!r}"
+            f"module {name!r} cannot be imported: there is no {error.name!r} in {os.getcwd()} or installed"
         ) from error
     except (Exception, SystemExit) as error:  # whatever a module does when imported
         raise ObjectiveError(f"module {name!r} cannot be imported:\n{traceback.format_exc(limit=-2)}") from error

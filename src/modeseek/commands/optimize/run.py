@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -64,7 +65,7 @@ def optimize(
         store.enqueue_interrupted_trials(study)
     settings = replace(settings, seed=seed)
     budget = Budget(int(min(trials, settings.space.size)), timeout)
-    with Interrupts() as interrupts, _Tally(study, budget) as tally:
+    with Interrupts() as interrupts, _Tally(study, budget, interrupts.check) as tally:
         if workers == 1:
             with evaluator(settings, storage, interrupts) as run_trial:
                 while tally.may_begin():
@@ -87,8 +88,8 @@ def _all_failed(study: optuna.Study) -> AllTrialsFailed:
 class _Tally:
     """How far the study is: whether another trial may begin, and what the bar says."""
 
-    def __init__(self, study: optuna.Study, budget: Budget) -> None:
-        self.study, self.budget = study, budget
+    def __init__(self, study: optuna.Study, budget: Budget, check: Callable[[], None]) -> None:
+        self.study, self.budget, self._check = study, budget, check
         self.failures = 0
 
     def __enter__(self) -> _Tally:
@@ -124,10 +125,10 @@ class _Tally:
         self.bar.write(text, file=sys.stderr)
 
     def _evaluated(self) -> int:
-        return patiently(lambda: store.evaluated(self.study))
+        return patiently(lambda: store.evaluated(self.study), self._check)
 
     def _show(self) -> None:
-        best = patiently(lambda: store.best_value(self.study))
+        best = patiently(lambda: store.best_value(self.study), self._check)
         notes = [] if best is None else [f"best={best:.6g}"]
         notes += [f"failed={self.failures}"] if self.failures else []
         self.bar.set_postfix_str(", ".join(notes), refresh=False)

@@ -33,7 +33,7 @@ def summary(study: optuna.Study) -> str:
     counts = Counter(trial.state.name.lower() for trial in trials)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     direction = study.direction.name.lower()
-    lines = [f"study {study.study_name!r}, to {direction}: {len(trials)} trials ({states or 'none'})"]
+    lines = [f"study {study.study_name!r} ({direction}): {len(trials)} trials ({states or 'none'})"]
     if best_value(study) is None:
         return "\n".join([*lines, "no trial is complete"])
     best = study.best_trial

@@ -35,7 +35,7 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     except RecursionError as error:
         raise SpaceError(f"{path}: nested too deep for a space file, which has one table per parameter") from error
     if not document:
-        raise SpaceError(f'{path}: no parameter is there; write one as [name], type = "float", low = 0, high = 1')
+        raise SpaceError(f'{path}: it has no parameters; write one as [name], type = "float", low = 0, high = 1')
     try:
         return Space({name: _parameter(name, table) for name, table in document.items()})
     except SpaceError as error:

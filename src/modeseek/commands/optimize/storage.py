@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -31,7 +32,8 @@ JOURNALS = ".log", ".journal"
 SQLITE_PATIENCE = 60.0  # seconds that a process waits while others write; the driver's 5 are few for many workers
 CREATION_PATIENCE = 60.0  # seconds in which several processes that start together make the tables of a new database
 OUTAGE_PATIENCE = 600.0  # seconds that an evaluated trial waits for its database; a restart takes less
-LONGEST_PAUSE = 10.0  # seconds between two attempts
+LONGEST_PAUSE = 2.0  # seconds between two attempts, and until Ctrl-C is noticed
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.ETIMEDOUT}  # which may pass
 HEARTBEAT, STALE = 30, 150  # seconds between signs of life, and without one until a trial is given up
 
 Result = TypeVar("Result")
@@ -138,7 +140,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def _is_away(error: Exception) -> bool:
     """Whether it is the connection, or the disk, and not what was asked."""
     if isinstance(error, OSError):
-        return True
+        return error.errno in DISK_ERRORS
     return any(
         isinstance(cause, OperationalError | InterfaceError) or getattr(cause, "connection_invalidated", False)
         for cause in _causes(error)

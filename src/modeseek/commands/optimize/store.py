@@ -55,7 +55,7 @@ def open_study(
     check_single_objective(study)
     there = study.direction.name.lower()
     if direction not in (None, there):
-        raise StudyError(f"study {name!r} exists, to {there} and not to {direction}; use --direction {there}")
+        raise StudyError(f"study {name!r} exists with direction {there}, not {direction}; use --direction {there}")
     _check_space(study, space)
     if seed is not None and SEED not in study.user_attrs:
         study.set_user_attr(SEED, seed)
@@ -82,8 +82,8 @@ def load_study(storage: BaseStorage, name: str | None) -> optuna.Study:
     if name is None and len(names) == 1:
         name = names[0]
     if name not in names:
-        wanted = "name one by --study" if name is None else f"study {name!r} is not there"
-        raise StudyError(f"{wanted}; there {'are ' + ', '.join(map(repr, names)) if names else 'is none'}")
+        problem = "no study was named" if name is None else f"there is no study {name!r}"
+        raise StudyError(f"{problem}; choose one with --study: {', '.join(map(repr, names)) or 'none exists yet'}")
     study = optuna.load_study(study_name=name, storage=storage)
     check_single_objective(study)
     return study
@@ -200,7 +200,6 @@ def _lose(study: optuna.Study, trials: list[FrozenTrial], error: str) -> dict[in
         why = None if again else f"{error}; so it did in trial {before}, at the same point"
         if _fail(study, trial, why):
             lost[trial.number] = why
-            _log.warning("trial %d: %s", trial.number, why or f"{error}; its point is tried again")
             if again and trial.params:
                 _queue_again(study, trial)
     return lost
@@ -224,7 +223,10 @@ def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> 
         and WORKER in trial.user_attrs
         and (trial._trial_id in silent or _is_gone(str(trial.user_attrs[WORKER])))
     ]
-    return list(_lose(study, gone, "its process ended, or gave no sign of life"))
+    lost = _lose(study, gone, ended := "its process ended, or gave no sign of life")
+    for number, error in lost.items():
+        _log.warning("trial %d: %s", number, error or f"{ended}; its point is tried again")
+    return list(lost)
 
 
 def beat(study: optuna.Study, trial_id: int) -> None:
