@@ -8,8 +8,6 @@ conditional score relative to the exact one, averaged over labels and over times
 
 from __future__ import annotations
 
-from unittest import mock
-
 import torch
 
 from modeseek.diffusion import network, training
@@ -25,28 +23,28 @@ def score_error(d: int, s: float, scale: float) -> float:
     y = torch.randn(1, M, generator=g)
     x = y[..., None] * a + s * torch.randn(1, M, d, generator=g)
     errors = []
-    with mock.patch.object(network, "TIME_SCALE", scale), mock.patch.object(training, "TIME_SCALE", scale):
-        theta, _ = training.train(
-            network.initialize((1,), d, HIDDEN, g),
-            x,
-            y,
-            sde=SDE,
-            schedule=training.Schedule(),
-            hidden=HIDDEN,
-            t0=1e-3,
-            p_drop=0.15,
-            loss_weight="h",
-            generator=g,
-        )
-        for t in torch.tensor([0.02, 0.05, 0.2, 0.5, 0.9]):
-            for label in torch.tensor([-1.0, 0.0, 1.0, 2.0]):
-                variance = SDE.alpha(t) ** 2 * s**2 + SDE.h(t)
-                mean = SDE.alpha(t) * label * a
-                x_t = mean + variance.sqrt() * torch.randn(1, 2000, d, generator=g)
-                features = network.condition_features(t[None, None], label[None, None])
-                learned = -network.predict_noise(theta, x_t, features, HIDDEN)[:, 0] / SDE.h(t).sqrt()
-                exact = -(x_t - mean) / variance
-                errors.append((learned - exact).norm() / exact.norm())
+    theta, _ = training.train(
+        network.initialize((1,), d, HIDDEN, g),
+        x,
+        y,
+        sde=SDE,
+        schedule=training.Schedule(),
+        hidden=HIDDEN,
+        t0=1e-3,
+        p_drop=0.15,
+        loss_weight="h",
+        source=g,
+        time_scale=scale,
+    )
+    for t in torch.tensor([0.02, 0.05, 0.2, 0.5, 0.9]):
+        for label in torch.tensor([-1.0, 0.0, 1.0, 2.0]):
+            variance = SDE.alpha(t) ** 2 * s**2 + SDE.h(t)
+            mean = SDE.alpha(t) * label * a
+            x_t = mean + variance.sqrt() * torch.randn(1, 2000, d, generator=g)
+            features = network.condition_features(t[None, None], label[None, None], time_scale=scale)
+            learned = -network.predict_noise(theta, x_t, features, HIDDEN)[:, 0] / SDE.h(t).sqrt()
+            exact = -(x_t - mean) / variance
+            errors.append((learned - exact).norm() / exact.norm())
     return float(torch.stack(errors).mean())
 
 

@@ -16,6 +16,7 @@ Notation: q constraints; b, n, m, d as in surrogate.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -32,6 +33,9 @@ def penalty(L: Tensor) -> tuple[Tensor, Tensor]:
     return L.log1p(), 1 / (1 + L)
 
 
+Penalty = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
 @dataclass(frozen=True)
 class ConstrainedGP:
     """A GP of the objective beside GPs of its constraints."""
@@ -39,6 +43,7 @@ class ConstrainedGP:
     objective: GP
     margins: GP  # of g, batch q x b
     thresholds: Tensor  # t, q x b
+    penalty: Penalty = penalty
     recordable = True
 
     @property
@@ -78,7 +83,7 @@ class ConstrainedGP:
 
     def label(self, x: Tensor, rho: float) -> Tensor:
         """μ + ρσ − log(1 + L) at x (b x m x d): b x m."""
-        return self.objective.label(x, rho) - penalty(-self.log_feasibility(x))[0]
+        return self.objective.label(x, rho) - self.penalty(-self.log_feasibility(x))[0]
 
     def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
         """The label at x (b x m x d) and its gradient: b x m, b x m x d.
@@ -91,7 +96,7 @@ class ConstrainedGP:
         log_probability = torch.special.log_ndtr(z)
         hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_probability).exp()
         _, direction = self.margins.label_and_grad(x.expand(*mu.shape, -1), -z)
-        lost, slope = penalty(-log_probability.sum(0))
+        lost, slope = self.penalty(-log_probability.sum(0))
         return value - lost, grad + (direction * (hazard / sigma)[..., None]).sum(0) * slope[..., None]
 
 

@@ -74,12 +74,12 @@ def embed(value: Tensor) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], -1)
 
 
-def condition_features(t: Tensor, y: Tensor, keep: Tensor | None = None) -> Tensor:
+def condition_features(t: Tensor, y: Tensor, keep: Tensor | None = None, time_scale: float = TIME_SCALE) -> Tensor:
     """The embeddings of t and y side by side, ... x 16; y's is zero where `keep` is false."""
     embedded = embed(y)
     if keep is not None:
         embedded = embedded * keep[..., None]
-    return torch.cat([embed(TIME_SCALE * t), embedded], -1)
+    return torch.cat([embed(time_scale * t), embedded], -1)
 
 
 @lru_cache(maxsize=16)

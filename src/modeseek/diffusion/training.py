@@ -59,6 +59,7 @@ def train(
     p_drop: float,
     loss_weight: LossWeight,
     source: Randomness,
+    time_scale: float = TIME_SCALE,
 ) -> tuple[Tensor, Tensor]:
     """Train a network for each batch element on its own data; θ itself stays as it is.
 
@@ -67,6 +68,7 @@ def train(
         x: b x m x d, inputs, of order one.
         y: b x m, standardized labels.
         source: of random numbers, on the device of theta.
+        time_scale: of the times that are embedded, as in `condition_features`.
 
     Returns:
         The trained θ (b x P), and each element's mean loss over the last epoch (b).
@@ -81,7 +83,7 @@ def train(
     data: NoisyEpochs | None = None
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         lr = rates[first : first + EPOCHS_PREPARED]
-        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws)
+        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws, time_scale)
         if data is None or len(lr) < len(data.lr):
             data = fresh
             run = recorded(partial(_run_epochs, step, data, schedule.batch_size), x.device)
@@ -119,6 +121,7 @@ def _noisy_epochs(
     p_drop: float,
     loss_weight: LossWeight,
     draws: Draws,
+    time_scale: float = TIME_SCALE,
 ) -> NoisyEpochs:
     """Epochs with the learning rates given; each epoch and element has its own shuffle, times, noise and drop-outs."""
     (E, m), shape = (len(lr), y.shape[-1]), (len(lr), *y.shape)
@@ -131,7 +134,7 @@ def _noisy_epochs(
     noise = draws.randn(E, m, x.shape[-1], dtype=x.dtype).transpose(0, 1).contiguous()
     h = sde.h(t)[..., None]
     x_t = sde.alpha(t)[..., None] * x0 + h.sqrt() * noise
-    inputs = torch.cat([x_t, embed(TIME_SCALE * t), label * keep, torch.ones_like(h)], -1)
+    inputs = torch.cat([x_t, embed(time_scale * t), label * keep, torch.ones_like(h)], -1)
     weight = 1 / h if loss_weight == "one" else h.new_empty(len(lr), 0)
     return NoisyEpochs(inputs, noise, weight, lr.clone(), h.new_zeros(shape[:2]))
 
