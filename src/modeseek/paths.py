@@ -33,7 +33,7 @@ FEATURES = 512  # F; docs/optimum.md
 SPREAD = 1024  # Sobol points among the candidates for a draw's maximum
 NEAR = 512  # points around the best observations
 OBSERVED = 500  # observed inputs among the candidates, at most
-STARTS = 16  # of short climbs, from each of these three groups
+STARTS = (16, 4, 8)  # of short climbs, from each of these three groups
 SHORT, LONG = 8, 100  # steps of the short climbs, and of those that go on
 FINALISTS = 4
 
@@ -108,30 +108,31 @@ class Optima(NamedTuple):
 
 
 def optima(
-    gp: GP,
-    count: int,
-    source: Randomness,
-    rounding: Rounding | None = None,
-    also: Tensor | None = None,
-    features: int = FEATURES,
+    gp: GP, count: int, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None
 ) -> Optima:
-    """Draws from the posterior of each Gaussian process, and the maximum of each draw over the unit cube.
+    """So many draws from the posterior of each Gaussian process, and the maximum of each; arguments as in `maxima`."""
+    draws = Draws.of(source, gp.X.shape[:-2])
+    return maxima(draw_paths(gp, count, draws), draws, rounding, also)
 
-    Candidates are Sobol points, observed inputs, and points around the best of those. From the best of each group short
-    climbs start, and the highest of them go on.
+
+def maxima(paths: Paths, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None) -> Optima:
+    """The maximum of each draw over the unit cube.
+
+    Candidates are Sobol points, observed inputs, and points around the best of those. From the best of parts of each
+    group short climbs start, and the highest of them go on.
 
     Args:
         source: as in `draw_paths`.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
         also: b x c x d, more candidates.
     """
-    draws = Draws.of(source, gp.X.shape[:-2])
-    paths = draw_paths(gp, count, draws, features)
-    groups = _candidates(gp, draws) + ([] if also is None else [also])
+    groups, starts = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2])), [*STARTS]
+    if also is not None:
+        groups, starts = [*groups, also], [*starts, also.shape[-2]]
     if rounding is not None:
         groups = [rounding.snap(group) for group in groups]
     free = None if rounding is None else rounding.continuous
-    x = torch.cat([_best_of_all(paths, group, STARTS) for group in groups], -2)
+    x = torch.cat([_best_of_all(paths, group, k) for group, k in zip(groups, starts, strict=True)], -2)
     x = _best(paths, _climb(paths, x, SHORT, free), FINALISTS)
     if rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
         x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT))], -2)

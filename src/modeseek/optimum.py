@@ -1,0 +1,269 @@
+"""What is known of the optimum: samples of where it is, its modes, intervals, and the regret still to be expected.
+
+The surrogate's posterior is over functions. Each function drawn from it has its optimum somewhere (paths.py): together
+those are samples of x*, and how much higher each lies than the same function at the recommended point is a sample of
+the regret. Everything is in the objective's own units, by the inverse of the outcomes' transform.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from modeseek.errors import ConfigError
+from modeseek.modes import modes
+from modeseek.outcome_transforms import OutcomeMap
+from modeseek.parameters import Categorical
+from modeseek.paths import optima
+from modeseek.proposer import rounding
+from modeseek.space import Space
+from modeseek.surrogate import GP
+from modeseek.trials import Direction
+from modeseek.typing import Array, Params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DRAWS = 256  # functions drawn from the posterior
+NODES = 32  # of the Gauss-Hermite quadrature
+ROUNDING = 1e-9  # 0.05 times 100 may come out as 4.999...
+MOST_SHOWN = 8  # parameters in a plot
+MOST_NAMED = 4  # parameters in a line of text
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A region that may hold the optimum.
+
+    Attributes:
+        params: its most central sample.
+        mass: the probability that the optimum is in this region.
+        value, std: what the objective is expected to be at `params`, and the standard deviation of that.
+    """
+
+    params: Params
+    mass: float
+    value: float
+    std: float
+
+
+class Optimum:
+    """What is known of the optimum after some observations.
+
+    Attributes:
+        samples: parameters of the optimum of each of the functions that the observations allow for.
+        modes: the distinct regions among them, by falling mass.
+        recommended: the observed parameters that are expected to be best.
+        value, std: what the objective is expected to be there, and the standard deviation of that.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        gp: GP,
+        outcomes: OutcomeMap,
+        direction: Direction,
+        generator: torch.Generator,
+        *,
+        draws: int = DRAWS,
+    ) -> None:
+        """Draw from the posterior.
+
+        Args:
+            gp: on the unit cube, of outcomes to be maximized; a batch of one.
+            outcomes: from the objective's units (its negative, when that is minimized) to the surrogate's.
+            generator: on the CPU.
+            draws: how many functions.
+        """
+        self.space, self.direction = space, direction
+        self._sign = -1.0 if direction == "minimize" else 1.0
+        self._gp, self._outcomes = gp, outcomes
+        best = gp.posterior(gp.X)[0].nan_to_num(nan=-torch.inf).argmax(-1)
+        point = gp.X[:, int(best), :][:, None]
+        found = optima(gp, draws, generator, rounding(space, gp.X.device), also=point)
+        at_point = found.paths.everywhere(point)[..., 0]
+        gained = outcomes.inverse(found.value) - outcomes.inverse(torch.minimum(at_point, found.value))
+        self._points: Array = found.x[0].cpu().numpy()
+        self._regrets: Array = np.sort(gained[0].cpu().numpy())
+        self._trials = gp.X.shape[-2]
+
+        self.samples: list[Params] = [space.decode(row) for row in self._points]
+        self.recommended: Params = space.decode(point[0, 0].cpu().numpy())
+        self.value, self.std = self.predict(self.recommended)
+        self.modes = self._modes(found.x)
+
+    def predict(self, params: Params) -> tuple[float, float]:
+        """Mean and standard deviation of the objective at these parameters."""
+        return predict(self.space, self._gp, self._outcomes, self.direction, params)
+
+    def interval(self, probability: float = 0.9) -> dict[str, Any]:
+        """By parameter, where the optimum is with this probability.
+
+        (low, high) for numbers, with as much probability below as above; for a categorical parameter a tuple of the
+        most probable choices, as many as are needed. Each parameter by itself: all at once have less probability.
+        """
+        p = _probability(probability)
+        intervals: dict[str, Any] = {}
+        for name in self.space.names:
+            u = np.sort(self._points[:, self.space.coordinates.index(name)])
+            parameter = self.space[name]
+            if isinstance(parameter, Categorical):
+                intervals[name] = _most_probable([parameter.decode(v) for v in u], p)
+            else:
+                k = outside(len(u), p)
+                intervals[name] = (parameter.decode(float(u[k])), parameter.decode(float(u[-1 - k])))
+        return intervals
+
+    def regret(self, probability: float = 0.95) -> float:
+        """How much better than the recommended point the optimum is at the most, with this probability."""
+        return float(self._regrets[above(len(self._regrets), _probability(probability))])
+
+    def probability_of_regret_below(self, epsilon: float) -> float:
+        """How probable it is that the optimum is better than the recommended point by at most epsilon."""
+        return float(np.mean(self._regrets <= epsilon))
+
+    def plot(self, names: Sequence[str] | None = None) -> Figure:
+        """Marginals of the samples on the diagonal, pairs below; the recommended point is marked.
+
+        Args:
+            names: parameters to show; None: all, or the eight that are known best.
+        """
+        from modeseek.optimum_plot import plot  # matplotlib is an extra
+
+        if names is None:
+            spread = dict(zip(self.space.coordinates, self._points.std(0), strict=True))
+            known_best = sorted(self.space.names, key=lambda name: spread[name])[:MOST_SHOWN]
+            names = [name for name in self.space.names if name in known_best]
+        for name in names:
+            if name not in self.space.names:
+                raise ConfigError(f"there is no parameter {name!r}; the space has {self.space.names}")
+        return plot(self, list(names))
+
+    def column(self, name: str, params: Sequence[Params]) -> list[Any]:
+        """The values of one parameter."""
+        i = self.space.names.index(name)
+        return [float(p[i]) if self.space.is_box else p[name] for p in params]
+
+    def __str__(self) -> str:
+        ranges = ", ".join(
+            f"{name} {_interval_text(ends, isinstance(self.space[name], Categorical))}"
+            for name, ends in _some(self.interval(0.9))
+        )
+        regions = "; ".join(f"{mode.mass:.0%} around {self._text(mode.params)}" for mode in self.modes[:2])
+        more = f"; and {len(self.modes) - 2} more" if len(self.modes) > 2 else ""
+        word = "one region" if len(self.modes) == 1 else f"{len(self.modes)} regions"
+        what = "minimum" if self.direction == "minimize" else "maximum"
+        return "\n".join(
+            [
+                f"What {self._trials} evaluations say of the {what}:",
+                f"  best point so far: {self._text(self.recommended)}; value {self.value:.4g} ± {self.std:.2g}",
+                f"  where the {what} lies, each with 90 % probability: {ranges}{self._and_more()}",
+                f"  {word}: {regions}{more}",
+                f"  better than the best point so far by at most {self.regret(0.95):.2g}, with 95 % probability",
+            ]
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Optimum: {self.direction}, {self._trials} trials, {len(self.modes)} modes, "
+            f"value {self.value:.6g} ± {self.std:.2g}, regret at most {self.regret(0.95):.2g} (95 %)>"
+        )
+
+    def _modes(self, x: Tensor) -> list[Mode]:
+        found = modes(x)
+        centre, mass, label = (part[0].cpu().numpy() for part in found)
+        result = []
+        for i in range(int((mass > 0).sum())):
+            members = np.flatnonzero(label == i)
+            # A sample can be evaluated; a centre may lie between the values of a discrete parameter.
+            nearest = members[np.linalg.norm(self._points[members] - centre[i], axis=1).argmin()]
+            params = self.samples[nearest]
+            result.append(Mode(params, float(mass[i]), *self.predict(params)))
+        return result
+
+    def _text(self, params: Params) -> str:
+        named = {name: self.column(name, [params])[0] for name in self.space.names}
+        return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + self._and_more()
+
+    def _and_more(self) -> str:
+        return f" and {self.space.d - MOST_NAMED} more" if self.space.d > MOST_NAMED else ""
+
+
+def predict(space: Space, gp: GP, outcomes: OutcomeMap, direction: Direction, params: Params) -> tuple[float, float]:
+    """Mean and standard deviation of the objective at these parameters, in its own units.
+
+    Of the objective itself, not of a noisy observation of it. Arguments as in `Optimum`.
+    """
+    x = torch.from_numpy(space.encode(params)).to(gp.X)[None, None]
+    mean, std = moments_in_own_units(gp, outcomes, x)
+    sign = -1.0 if direction == "minimize" else 1.0
+    return sign * float(mean), float(std)
+
+
+def moments_in_own_units(gp: GP, outcomes: OutcomeMap, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the outcome at x (b x m x d), larger is better: each b x m.
+
+    By Gauss-Hermite quadrature of the way back over the posterior at each x.
+    """
+    nodes, weights = (torch.from_numpy(part).to(x) for part in np.polynomial.hermite_e.hermegauss(NODES))
+    weights = weights / weights.sum()
+    mu, sigma = gp.posterior(x)
+    y = (mu[..., None] + sigma[..., None] * nodes).flatten(-2)
+    Y = outcomes.inverse(y).unflatten(-1, (-1, NODES))
+    mean = (Y * weights).sum(-1)
+    return mean, ((Y - mean[..., None]).square() * weights).sum(-1).sqrt()
+
+
+def outside(count: int, probability: float) -> int:
+    """How many of so many samples, in order, are outside of an interval at either end.
+
+    With k of S samples below it and k above, an interval holds one more with probability 1 − 2(k + 1)/(S + 1).
+    """
+    return max(math.floor((1 - probability) / 2 * (count + 1) + ROUNDING) - 1, 0)
+
+
+def above(count: int, probability: float) -> int:
+    """Which of so many samples, in order from 0, is above one more with this probability, k/(S + 1) for the k-th."""
+    return min(math.ceil(probability * (count + 1) - ROUNDING), count) - 1
+
+
+def _probability(p: float) -> float:
+    if not 0 < p < 1:
+        raise ConfigError(f"a probability must be between 0 and 1, not {p!r}")
+    return float(p)
+
+
+def _most_probable(choices: list[Any], p: float) -> tuple[Any, ...]:
+    """The fewest distinct choices that make up a share p of all, most frequent first."""
+    kinds: list[tuple[Any, int]] = []
+    for choice in choices:  # by type as well: 1, 1.0 and True are three choices
+        for i, (known, count) in enumerate(kinds):
+            if type(known) is type(choice) and known == choice:
+                kinds[i] = (known, count + 1)
+                break
+        else:
+            kinds.append((choice, 1))
+    kinds.sort(key=lambda kind: -kind[1])
+    shares = np.cumsum([count for _, count in kinds]) / len(choices)
+    needed = int(np.searchsorted(shares, p - ROUNDING)) + 1
+    return tuple(choice for choice, _ in kinds[:needed])
+
+
+def _some(named: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(named.items())[:MOST_NAMED]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _interval_text(ends: tuple[Any, ...], categorical: bool) -> str:
+    if categorical:
+        return "in " + " or ".join(map(_short, ends))
+    return f"{_short(ends[0])} to {_short(ends[1])}"

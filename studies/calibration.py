@@ -1,0 +1,122 @@
+"""Does what is said of the optimum hold? On functions drawn from the Gaussian process's own prior.
+
+    python -m studies.calibration [--functions 24] [--draws 100] [--lengthscales hills] [--device cuda]
+
+Every function has noise from the prior, observations at uniform random inputs, and length-scales either from the prior
+(at least 0.1), most of them so long that the maximum is in a corner, or uniform between 0.15 and 0.6 times √d, which
+makes hills. Counted is how often its maximum lies in the 90 % interval, over functions and parameters, and how often
+the 95 % bound on the regret of the point with the best posterior mean holds; with the hyperparameters known, with
+those fitted, and with outcomes standardized or warped before the fit as in the default. A row per d and n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from modeseek.config import DMSConfig
+from modeseek.dms import fit_mapped
+from modeseek.draws import Draws
+from modeseek.optimum import above, outside
+from modeseek.outcome_transforms import OutcomeMap
+from modeseek.paths import Paths, maxima, optima
+from modeseek.surrogate import (
+    GP,
+    LENGTHSCALE_SCALE,
+    MIN_NOISE,
+    NOISE_LOC,
+    NOISE_SCALE,
+    Hyperparameters,
+    fit,
+    posterior_of,
+)
+
+SIZES = ((1, 10), (1, 30), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
+MIN_LENGTHSCALE = 0.1
+HILLS = (0.15, 0.6)  # times √d
+FEATURES = 2048  # of the functions drawn
+
+
+class Truth(NamedTuple):
+    """Functions, what was observed of them, and their maxima."""
+
+    function: Paths  # b x 1
+    known: GP  # with the hyperparameters that the functions were drawn with
+    x: Tensor  # b x d
+    value: Tensor  # b
+
+
+def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device: torch.device) -> Truth:
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, device="cpu", generator=generator).to(device)
+
+    loc = math.sqrt(2) + 0.5 * math.log(d)
+    lengthscale = (loc + LENGTHSCALE_SCALE * normal(b, d)).exp().clamp_min(MIN_LENGTHSCALE)
+    if hills:
+        share = torch.rand(b, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
+        lengthscale = (HILLS[0] + (HILLS[1] - HILLS[0]) * share) * math.sqrt(d)
+    noise = (NOISE_LOC + NOISE_SCALE * normal(b)).exp().clamp_min(MIN_NOISE)
+    X = torch.rand(b, n, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
+    frequencies = normal(b, FEATURES, d) / lengthscale[:, None, :]
+    amplitudes = normal(2, b, 1, FEATURES) / math.sqrt(FEATURES)
+    hyperparameters, zero = Hyperparameters(lengthscale, noise), torch.zeros_like(noise)
+    prior = posterior_of(X, torch.zeros_like(X[..., 0]), hyperparameters, zero)
+    function = Paths(prior, frequencies, *amplitudes, torch.zeros_like(X[..., 0])[:, None])
+    y = function.everywhere(X)[:, 0] + noise.sqrt()[:, None] * normal(b, n)
+    known = posterior_of(X, y, hyperparameters, zero)
+    function = Paths(known, frequencies, *amplitudes, function.update)  # the candidates for its maximum know y
+    found = maxima(function, Draws.of(generator, (b,)))
+    return Truth(function, known, found.x[:, 0], found.value[:, 0])
+
+
+def covered(truth: Truth, gp: GP, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator) -> list[float]:
+    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width."""
+    b = len(truth.x)
+    point = gp.X.gather(-2, gp.posterior(gp.X)[0].argmax(-1)[:, None, None].expand(b, 1, gp.X.shape[-1]))
+    found = optima(gp, draws, Draws.of(generator, (b,)), also=point)
+    u = found.x.sort(-2).values
+    k = outside(draws, 0.9)
+    low, high = u[:, k], u[:, -1 - k]
+    inside = (low - 1e-6 <= truth.x) & (truth.x <= high + 1e-6)
+    back = (lambda y: y) if outcomes is None else outcomes.inverse
+    at_point = torch.minimum(found.paths.everywhere(point)[..., 0], found.value)
+    bound = (back(found.value) - back(at_point)).sort(-1).values[:, above(draws, 0.95)]
+    regret = truth.value - truth.function.everywhere(point)[:, 0, 0]
+    return [float(part.double().mean()) for part in (inside, regret <= bound + 1e-6, high - low)]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--functions", type=int, default=24)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--lengthscales", choices=("hills", "prior"), default="hills")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    names = ("known", "fitted", "standardized", "default")
+    print("| d | n | " + " | ".join(f"{name}: interval, bound, width" for name in names) + " |")
+    print("|---" * (2 + len(names)) + "|", flush=True)
+    device = torch.device(args.device)
+    for d, n in SIZES:
+        generator = torch.Generator("cpu").manual_seed(args.seed)
+        truth = draw(args.functions, n, d, args.lengthscales == "hills", generator, device)
+        X, y = truth.known.X, truth.known.y
+        models: list[tuple[GP, OutcomeMap | None]] = [
+            (truth.known, None),
+            (fit(X, y), None),
+            fit_mapped(X, y, DMSConfig(warp="never")),
+            fit_mapped(X, y, DMSConfig()),
+        ]
+        cells = [covered(truth, gp, outcomes, args.draws, generator) for gp, outcomes in models]
+        row = [f"{inside:.0%}, {bound:.0%}, {width:.2f}" for inside, bound, width in cells]
+        print(f"| {d} | {n} | " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""What is said of the optimum: against functions whose optimum is known, and against the samples themselves."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import modeseek as ms
+from modeseek.config import DMSConfig
+from modeseek.dms import fit_mapped
+from modeseek.errors import ConfigError
+from modeseek.optimum import Optimum, above, moments_in_own_units, outside
+from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp
+from modeseek.surrogate import GP, Hyperparameters, posterior_of
+
+MIXED = ms.Space(
+    {
+        "units": ms.Int(1, 64, log=True),
+        "act": ms.Categorical(["relu", "tanh", True]),
+        "lr": ms.Float(1e-4, 1.0, log=True),
+    }
+)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def observed(space: ms.Space, f, n: int, direction: str, seed: int = 0) -> tuple[GP, OutcomeMap]:
+    """The surrogate after n random evaluations."""
+    points = space.snap(np.random.default_rng(seed).random((n, space.d)))
+    Y = torch.tensor([[f(space.decode(u)) for u in points]], dtype=torch.float64)
+    sign = -1 if direction == "minimize" else 1
+    return fit_mapped(torch.from_numpy(points)[None], sign * Y, DMSConfig(warp="never"))
+
+
+def bowl(params: np.ndarray) -> float:
+    return 100 + float(((params - np.array([1.0, -2.0])) ** 2).sum())
+
+
+@pytest.fixture(scope="module")
+def of_bowl() -> Optimum:
+    space = ms.Space.box([-5, -5], [5, 5])
+    return Optimum(space, *observed(space, bowl, 30, "minimize"), "minimize", generator(0), draws=64)
+
+
+@pytest.fixture(scope="module")
+def of_mixed() -> Optimum:
+    def f(params: dict) -> float:
+        penalty = {"relu": 0.0, "tanh": 1.0, True: 4.0}[params["act"]]
+        return -((math.log10(params["lr"]) + 2) ** 2) - (math.log2(params["units"]) - 4) ** 2 - penalty
+
+    return Optimum(MIXED, *observed(MIXED, f, 50, "maximize"), "maximize", generator(0), draws=48)
+
+
+def test_a_minimum_that_is_well_known_is_found_in_its_own_units(of_bowl: Optimum) -> None:
+    low, high = zip(*of_bowl.interval(0.9).values(), strict=True)
+    assert list(of_bowl.interval()) == ["x0", "x1"]
+    np.testing.assert_array_less(low, [1.3, -1.7])
+    np.testing.assert_array_less([0.7, -2.3], high)
+    assert np.subtract(high, low).max() < 1.5
+    assert len(of_bowl.samples) == 64
+    np.testing.assert_allclose(of_bowl.modes[0].params, [1, -2], atol=0.5)
+    assert of_bowl.modes[0].value == pytest.approx(100, abs=0.5)
+    assert sum(mode.mass for mode in of_bowl.modes) == pytest.approx(1)
+    assert of_bowl.value == pytest.approx(bowl(of_bowl.recommended), abs=3 * of_bowl.std + 0.05)
+
+
+def test_the_regret_of_the_recommended_point_is_in_own_units(of_bowl: Optimum) -> None:
+    true = bowl(of_bowl.recommended) - 100
+    assert true <= of_bowl.regret(0.95) < true + 2
+    bounds = [of_bowl.regret(p) for p in (0.1, 0.5, 0.9, 0.99)]
+    assert bounds == sorted(bounds)
+    assert bounds[0] >= 0
+    for p in (0.2, 0.5, 0.9):
+        assert of_bowl.probability_of_regret_below(of_bowl.regret(p)) >= p
+    assert of_bowl.probability_of_regret_below(-1e-9) == 0
+    assert of_bowl.probability_of_regret_below(1e9) == 1
+
+
+def test_minimizing_is_maximizing_the_negative() -> None:
+    space = ms.Space.box([0], [1])
+    down = Optimum(space, *observed(space, lambda p: 3 * p[0] ** 2, 8, "minimize"), "minimize", generator(1), draws=16)
+    up = Optimum(space, *observed(space, lambda p: -3 * p[0] ** 2, 8, "maximize"), "maximize", generator(1), draws=16)
+    assert down.value == pytest.approx(-up.value)
+    assert down.std == pytest.approx(up.std)
+    assert down.regret() == pytest.approx(up.regret())
+    assert down.interval() == up.interval()
+
+
+def test_samples_modes_and_intervals_of_named_and_discrete_parameters(of_mixed: Optimum) -> None:
+    for params in [*of_mixed.samples, of_mixed.recommended, *(mode.params for mode in of_mixed.modes)]:
+        MIXED.validate(params)
+        assert list(params) == ["units", "act", "lr"]
+    masses = [mode.mass for mode in of_mixed.modes]
+    assert masses == sorted(masses, reverse=True)
+    interval = of_mixed.interval(0.8)
+    assert list(interval) == ["units", "act", "lr"]
+    low, high = interval["units"]
+    assert 1 <= low <= 16 <= high <= 64
+    assert isinstance(low, int)
+    assert interval["lr"][0] < 1e-2 < interval["lr"][1]
+    share = np.mean([params["act"] in interval["act"] for params in of_mixed.samples])
+    assert share >= 0.8
+    without_last = interval["act"][:-1]
+    assert np.mean([params["act"] in without_last for params in of_mixed.samples]) < 0.8
+
+
+def test_an_interval_holds_the_share_of_samples_that_it_says(of_bowl: Optimum) -> None:
+    samples = np.stack(of_bowl.samples)
+    for p in (0.5, 0.9):
+        for i, (low, high) in enumerate(of_bowl.interval(p).values()):
+            share = np.mean((samples[:, i] >= low - 1e-9) & (samples[:, i] <= high + 1e-9))
+            assert p <= share <= p + 0.1
+
+
+@pytest.mark.parametrize("S", [1, 10, 99, 256])
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.95])
+def test_order_statistics_hold_one_more_sample_with_the_probability_asked_for(S: int, p: float) -> None:
+    """By counting: one more sample is equally likely to fall between any two of the others."""
+    k = outside(S, p)
+    assert (S + 1 - 2 * (k + 1)) / (S + 1) >= p or k == 0
+    assert (S + 1 - 2 * (k + 2)) / (S + 1) < p
+    at = above(S, p)
+    assert (at + 1) / (S + 1) >= p or at == S - 1
+    assert at / (S + 1) < p
+
+
+@pytest.mark.parametrize("mapped", [mapped_by_warp, mapped_by_standardize])
+def test_predictions_in_own_units_are_those_of_samples(mapped) -> None:
+    X = torch.rand(2, 12, 2, dtype=torch.float64, generator=generator(3))
+    Y = -torch.randn(2, 12, dtype=torch.float64, generator=generator(4)).exp()
+    y, outcomes = mapped(Y)
+    gp = posterior_of(X, y, Hyperparameters(torch.full((2, 2), 0.4).double(), torch.full((2,), 0.05).double()))
+    x = torch.rand(2, 5, 2, dtype=torch.float64, generator=generator(4))
+    mean, std = moments_in_own_units(gp, outcomes, x)
+    mu, sigma = gp.posterior(x)
+    z = torch.randn(4000, 2, 5, dtype=torch.float64, generator=generator(5))
+    samples = torch.stack([outcomes.inverse(row) for row in mu + sigma * z])
+    torch.testing.assert_close(mean, samples.mean(0), rtol=0.05, atol=0.02)
+    torch.testing.assert_close(std, samples.std(0), rtol=0.1, atol=0.02)
+
+
+def test_a_prediction_at_an_observed_point_without_noise_is_its_outcome(of_bowl: Optimum) -> None:
+    mean, std = of_bowl.predict(of_bowl.recommended)
+    assert (mean, std) == (of_bowl.value, of_bowl.std)
+    far, far_std = of_bowl.predict(np.array([5.0, 5.0]))
+    assert far == pytest.approx(bowl(np.array([5.0, 5.0])), abs=4 * far_std + 1)
+
+
+def test_predictions_are_calibrated_on_functions_from_the_prior() -> None:
+    """Standard scores at 5 points of each of 300 functions: of zero mean and unit variance, within 15 %."""
+    b, n = 300, 15
+    g = generator(6)
+    X = torch.rand(b, n + 5, 2, dtype=torch.float64, generator=g)
+    K = torch.exp(-0.5 * (torch.cdist(X, X) / 0.4).square()) + 1e-8 * torch.eye(n + 5, dtype=X.dtype)
+    f = (torch.linalg.cholesky(K) @ torch.randn(b, n + 5, 1, dtype=X.dtype, generator=g))[..., 0]
+    observed = f[:, :n] + 0.1 * torch.randn(b, n, dtype=X.dtype, generator=g)
+    one = torch.ones(b, 1, dtype=X.dtype)
+    outcomes = OutcomeMap(Scaling(one, -torch.inf * one, torch.inf * one, one, 40 * one, 7 * one), None)
+    hyperparameters = Hyperparameters(0.4 * one.expand(b, 2), 0.01 * one[:, 0])
+    gp = posterior_of(X[:, :n], observed, hyperparameters, 0 * one[:, 0])
+    mean, std = moments_in_own_units(gp, outcomes, X[:, n:])
+    z = ((40 + 7 * f[:, n:]) - mean) / std
+    assert 0.85 < z.std() < 1.15
+    assert z.mean().abs() < 0.15
+
+
+def test_it_prints_five_lines_with_the_names_and_pickles(of_bowl: Optimum, of_mixed: Optimum) -> None:
+    for optimum, names in ((of_bowl, ["x0", "x1"]), (of_mixed, ["units", "act", "lr"])):
+        text = str(optimum)
+        assert len(text.splitlines()) == 5
+        for name in names:
+            assert text.count(name) >= 3
+        assert "90 %" in text
+        assert "95 %" in text
+        assert str(len(optimum.modes)) in text or "one region" in text
+        assert str(pickle.loads(pickle.dumps(optimum))) == text
+        assert "\n" not in repr(optimum)
+    assert "minimum" in str(of_bowl)
+    assert "maximum" in str(of_mixed)
+
+
+def test_the_same_generator_gives_the_same_samples() -> None:
+    space = ms.Space.box([0], [1])
+    data = observed(space, lambda p: p[0], 5, "minimize")
+    one, two, other = (Optimum(space, *data, "minimize", generator(seed), draws=8) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(np.stack(one.samples), np.stack(two.samples))
+    assert one.regret() == two.regret()
+    assert not np.array_equal(np.stack(one.samples), np.stack(other.samples)) or one.regret() != other.regret()
+
+
+def test_one_observation_and_equal_observations_are_enough() -> None:
+    space = ms.Space.box([0, 0], [1, 1])
+    for n in (1, 4):
+        optimum = Optimum(space, *observed(space, lambda p: 5.0, n, "minimize"), "minimize", generator(0), draws=8)
+        assert optimum.value == pytest.approx(5)
+        assert math.isfinite(optimum.regret())
+        assert len(str(optimum).splitlines()) == 5
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, math.nan])
+def test_a_probability_is_between_zero_and_one(of_bowl: Optimum, p: float) -> None:
+    for ask in (of_bowl.interval, of_bowl.regret):
+        with pytest.raises(ConfigError, match="probability"):
+            ask(p)
+
+
+def test_the_plot_shows_every_pair(of_mixed: Optimum) -> None:
+    figure = of_mixed.plot()
+    assert len([ax for ax in figure.axes if ax.axison]) == 6
+    assert len(of_mixed.plot(["lr"]).axes) == 1
+    with pytest.raises(ConfigError, match="'nothing'"):
+        of_mixed.plot(["nothing"])
