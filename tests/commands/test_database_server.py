@@ -116,6 +116,7 @@ def test_what_was_evaluated_while_the_server_was_away_is_told(server: Any, locat
     finally:
         process.kill()
         listener.join()
+        process.stderr.close()
         with server._lock:
             server.ensure_postgres_running()
     trials = load(location, "objectives:waiting")
