@@ -177,6 +177,7 @@ class Pool(Generic[Key, Answer]):
         return over
 
     def _assign(self) -> None:
+        self._hear([])  # one that has died while it was idle gets no job
         workers = list(self._workers.values())
         for worker in workers:
             if worker.ready and worker.job is None and self._waiting:

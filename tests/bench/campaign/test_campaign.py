@@ -17,6 +17,7 @@ from scipy import stats
 import modeseek
 from modeseek.bench.campaign import campaign, replication
 from modeseek.bench.campaign.campaign import run_campaign
+from modeseek.bench.campaign.claims import Claims
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.campaign.replication import Work, initial_design, run_replication
 from modeseek.bench.methods import method_names
@@ -137,16 +138,102 @@ def test_an_outcome_that_is_no_number_is_a_failed_record(tmp_path: Path, monkeyp
     assert [(r.status, len(r.values)) for r in store] == [("complete", 60), ("failed", 25), ("complete", 60)]
 
 
-def _die(work: Work) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def _die_in_the_second(work: Work) -> Record:
+    if work.replication == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run_replication(work)
 
 
-def test_a_worker_that_dies_is_told_and_what_was_done_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, progress=False)
-    monkeypatch.setattr(campaign, "run_replication", _die)
-    with pytest.raises(ModeseekError, match="died"):
-        run_campaign([TASK], ["sobol"], Store(tmp_path), reps=3, workers=2, progress=False)
-    assert len(list(Store(tmp_path))) == 1
+def test_fault_32_a_replication_that_ends_its_worker_twice_has_failed_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign, "run_replication", _die_in_the_second)
+    records = run_campaign([TASK], ["sobol"], Store(tmp_path), reps=4, workers=2, progress=False)
+    assert sorted((r.replication, r.status) for r in records) == [
+        (0, "complete"),
+        (1, "failed"),
+        (2, "complete"),
+        (3, "complete"),
+    ]
+    (failed,) = (r for r in Store(tmp_path) if r.status == "failed")
+    assert "SIGKILL, possibly out of memory, in each of 2 attempts; fewer --workers" in str(failed.error)
+    monkeypatch.undo()
+    again = run_campaign([TASK], ["sobol"], Store(tmp_path), reps=4, retry_failed=True, progress=False)
+    assert [(r.replication, r.status) for r in again] == [(1, "complete")]
+
+
+def _leave(work: Work) -> Record:
+    sys.exit("enough")
+
+
+def test_sys_exit_in_a_task_is_a_failed_replication(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaign, "run_replication", _leave)
+    (record,) = run_campaign([TASK], ["sobol"], Store(tmp_path), reps=1, progress=False)
+    assert (record.status, record.error) == ("failed", "SystemExit: enough")
+
+
+def test_fault_38_what_another_campaign_has_taken_is_left_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path).claims() as other:
+        assert other.take(Work(TASK, "sobol", 1).key)
+        ours = run_campaign([TASK], ["sobol"], Store(tmp_path), reps=3)
+        assert [r.replication for r in ours] == [0, 2]
+        said = f"1 replications were left to another campaign (process {os.getpid()}"
+        assert said in capsys.readouterr().err
+    assert [r.replication for r in run_campaign([TASK], ["sobol"], Store(tmp_path), reps=3)] == [1]
+
+
+def test_fault_38_what_another_campaign_has_finished_since_is_not_run_again(tmp_path: Path) -> None:
+    class Busy(Claims):
+        """By the time that a replication is ours, another campaign has stored it."""
+
+        def take(self, key: str) -> bool:
+            Store(tmp_path).append(run_replication(Work.of_key(key, "cpu")))
+            return super().take(key)
+
+    class Shared(Store):
+        def claims(self) -> Claims:
+            return Busy(self.folder)
+
+    assert run_campaign([TASK], ["sobol"], Shared(tmp_path), reps=2, progress=False) == []
+    assert [r.replication for r in Store(tmp_path)] == [0, 1]
+
+
+def test_fault_45_ctrl_c_ends_a_campaign_at_once_with_what_is_finished_stored(tmp_path: Path) -> None:
+    """One replication is quick, the other takes minutes; a signal to the whole group, as a terminal sends it."""
+    arguments = ["--task", TASK, "--method", "sobol,dms[epochs=100000]", "--reps", "1", "--workers", "2"]
+    code = "import sys; from modeseek.commands import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "bench", "run", *arguments, "--out", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list(Store(tmp_path)) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list(Store(tmp_path)), process.kill() or process.communicate()
+    children = children_of(process.pid)
+    assert len(children) >= 2
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    while any(child.exists() for child in children) and time.monotonic() < began + 3 + SLACK:
+        time.sleep(0.05)  # multiprocessing's own helper sees a moment later that it is alone
+    assert time.monotonic() - began < 3 + SLACK
+    assert process.returncode == 130
+    assert complaint.rstrip().endswith("modeseek: interrupted")
+    assert "Traceback" not in complaint
+    assert [(r.method, r.status) for r in Store(tmp_path)] == [("sobol", "complete")]
+    assert not any(child.exists() for child in children), "no process is left"
+
+
+SLACK = 4  # seconds that a busy machine may take on top
+
+
+def children_of(pid: int) -> list[Path]:
+    return [Path("/proc", child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_a_method_that_has_no_batches_is_refused(tmp_path: Path) -> None:
@@ -253,9 +340,7 @@ def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, 
     deadline = time.monotonic() + 120
     while len(list(Store(tmp_path / "killed"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
-    children = [
-        Path("/proc", pid) for pid in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()
-    ]
+    children = children_of(killed.pid)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     while any(child.exists() for child in children) and time.monotonic() < deadline:
