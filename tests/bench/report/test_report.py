@@ -499,7 +499,7 @@ def test_notes_say_what_bold_and_words_mean(
     assert "no setting was chosen" not in (out / "report.md").read_text().lower()
 
 
-@pytest.mark.parametrize("name", ["$\\frac{$", "$$", "a|b", "<b>&", "_x", "100 %", "$x$ and \\$", "ä"])
+@pytest.mark.parametrize("name", ["$\\frac{$", "a|b and $$", "<b>& $x$ \\$"])
 def test_any_name_of_a_method_makes_a_report(name: str, make_record: MakeRecord, tmp_path: Path) -> None:
     for method in (name, "dms"):
         for replication in range(6):
