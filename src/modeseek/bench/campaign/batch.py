@@ -26,7 +26,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from tqdm import tqdm
 
 from modeseek import graphs
 from modeseek.bench.campaign.records import Record, TornRecord, config_of
@@ -43,6 +42,7 @@ from modeseek.bench.methods import SideBySide, acquisitions, make_side_by_side
 from modeseek.bench.tasks import find_task
 from modeseek.diffusion.network import parameter_count
 from modeseek.errors import ConfigError, DeviceError
+from modeseek.execution.progress import progress_bar
 from modeseek.history import History
 
 SAVE_EVERY = 10.0  # seconds: what a kill may cost
@@ -205,7 +205,8 @@ def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool)
     method = _method(group, run.state)
     name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
-    for number in tqdm(range(done, total), name, total, False, initial=done, disable=not progress, unit="evaluation"):
+    rest = range(done, total)
+    for number in progress_bar(total, over=rest, done=done, show=progress, unit="evaluation", name=name, keep=False):
         try:
             ahead = _advance(run, method, total - number) if number >= problem.n_initial else run
             outcomes = torch.cat([run.outcomes, _observe(ahead.X[:, number], group, number)[..., None]], -1)
