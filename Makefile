@@ -15,7 +15,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST  := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format test-slow bench lock dist-check clean
+.PHONY: help install demo test lint format test-slow bench report lock dist-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,9 +61,13 @@ format: $(STAMP)  ## rewrite the code the way lint wants it
 test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch's LogEI
 	$(PYTEST) -m slow --timeout 3600 $(ARGS)
 
-bench: $(STAMP)  ## seconds a stage and a suggestion, beside floors, BoTorch's LogEI and Optuna's samplers
+bench: $(STAMP)  ## seconds per stage and per suggestion, beside floors, BoTorch's LogEI and Optuna's samplers
 	$(BIN)/python -m benchmarks.iteration $(ARGS)
 	$(BIN)/python -m benchmarks.samplers
+
+report: $(STAMP)  ## docs/results from the records in results/, and the README's table from it
+	$(BIN)/modeseek report results/ --out docs/results
+	$(BIN)/python docs/readme_table.py
 
 lock: $(STAMP)  ## write requirements-dev.lock anew, after constraints.txt has changed
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps \
