@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -557,3 +558,23 @@ def test_growth_is_drawn_a_row_a_line_of_its_table(tmp_path: Path, monkeypatch: 
     draw_growth(measurements, tmp_path / "growth")
     assert titles == [f"{place}, batch of {batch}" for place, batch, *_ in growth_table(measurements).cells]
     assert len(titles) == 3
+
+
+def test_a_task_of_a_file_has_tables_of_its_own(tmp_path: Path, make_record: MakeRecord, section: SectionOf) -> None:
+    (tmp_path / "folder").mkdir()
+    file = tmp_path / "folder" / "mine.py"
+    file.write_text(
+        "import dataclasses\nfrom modeseek.bench.tasks import find_task\n"
+        "problem = dataclasses.replace(find_task('levy-10'), name='mine')\n"
+    )
+    results = tmp_path / "results"
+    for method, level in (("dms", 0.01), ("ei", 0.1)):
+        for replication in range(8):
+            Store(results).append(make_record(f"{file}:problem", method, replication, level))
+    assert main(["bench", "pack", str(results), "--inputs", "real"]) == 0
+    shutil.rmtree(next(path for path in results.iterdir() if path.is_dir()))
+    assert [path.name for path in results.glob("*")] == ["own.parquet"]
+    assert main(["report", str(results), "--out", str(tmp_path / "out")]) == 0
+    assert f"| {file}:problem | **" in section(tmp_path / "out", "Own tasks: final simple regret")
+    assert "own tasks, at the end" in section(tmp_path / "out", TITLES["against"])
+    assert (tmp_path / "out" / "own-curves.png").exists()
