@@ -10,9 +10,10 @@ from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
 from botorch.utils.sampling import optimize_posterior_samples
 from torch import Tensor
 
+from modeseek.linalg import kernel
 from modeseek.paths import Paths, draw_paths, optima
 from modeseek.pseudo import Rounding
-from modeseek.surrogate import GP, Hyperparameters, kernel, posterior_of
+from modeseek.surrogate import GP, Hyperparameters, posterior_of
 
 
 def generator(seed: int) -> torch.Generator:

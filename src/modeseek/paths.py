@@ -26,8 +26,9 @@ from torch import Tensor
 from modeseek.design import sobol
 from modeseek.draws import Draws, Randomness
 from modeseek.lbfgs import lbfgs
+from modeseek.linalg import kernel
 from modeseek.pseudo import Rounding
-from modeseek.surrogate import GP, evenly, kernel
+from modeseek.surrogate import GP, evenly
 
 FEATURES = 512  # F; docs/optimum.md
 SPREAD = 1024  # Sobol points among the candidates for a draw's maximum

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, Surrogate, evenly, kernel, with_diagonal
+from modeseek.linalg import kernel, with_diagonal
+from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, Surrogate, evenly
 
 SIZE = 500  # r
 JITTER = 1e-6  # of k(U, U), whose inputs may coincide

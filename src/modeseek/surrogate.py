@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from modeseek.lbfgs import Minimum, lbfgs
+from modeseek.linalg import bordered, inverse_of, kernel, with_diagonal
 
 FIT_STEPS = 200  # of L-BFGS, at most
 MANY, FEW, ENOUGH = 500, 300, 1000  # observations; docs/speed.md has what this saves and changes
@@ -127,7 +128,8 @@ class GP:
         at = self.moments(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, at.mu], -1)
         if self.X.shape[-2] > MANY:
-            inverse = _bordered(self.inverse, at, kernel(x, x, self.hyperparameters.lengthscale), self.hyperparameters)
+            corner = with_diagonal(kernel(x, x, self.hyperparameters.lengthscale), self.hyperparameters.noise)
+            inverse = bordered(self.inverse, at.k, at.v, corner)
             alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
             return replace(self, X=X, y=y, alpha=alpha, inverse=inverse)
         conditioned = posterior_of(X, y, self.hyperparameters, self.mean)
@@ -216,7 +218,7 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     K = kernel(X, X, lengthscale)
     chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise))
-    A = _inverse(chol)
+    A = inverse_of(chol)
     mean = _best_mean(A, y)
     residual = y - mean[..., None]
     alpha = (A @ residual[..., None]).squeeze(-1)
@@ -265,49 +267,6 @@ def _lengthscale_loc(d: int) -> float:
     return math.sqrt(2) + 0.5 * math.log(d)
 
 
-def kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
-    """k(x, X), b x m x n; the squared distances by one matrix product."""
-    # Distances do not change with the origin; at the cube's centre the squares are smallest and round least.
-    z, Z = (x - 0.5) / lengthscale[..., None, :], (X - 0.5) / lengthscale[..., None, :]
-    half_norms = 0.5 * z.square().sum(-1, keepdim=True)
-    exponent = (z @ Z.mT).sub_(half_norms).sub_(0.5 * Z.square().sum(-1).unsqueeze(-2))
-    return exponent.clamp_max_(0).exp_()
-
-
-def _inverse(chol: Tensor) -> Tensor:
-    """(LLᵀ)⁻¹ from L, b x n x n."""
-    if not chol.is_cuda:
-        return torch.cholesky_inverse(chol)
-    # CUDA's cholesky_inverse cannot be part of a graph, and takes longer for a batch.
-    eye = torch.eye(chol.shape[-1], dtype=chol.dtype, device=chol.device).expand_as(chol)
-    W: Tensor = torch.linalg.solve_triangular(chol, eye, upper=False)
-    return W.mT @ W
-
-
-def with_diagonal(K: Tensor, added: Tensor) -> Tensor:
-    """K + added·I in K's own memory: K is b x n x n, added b."""
-    K.diagonal(dim1=-2, dim2=-1).add_(added[..., None])
-    return K
-
-
-def _bordered(inverse: Tensor, at: Moments, k: Tensor, hyperparameters: Hyperparameters) -> Tensor:
-    """The inverse of K + τI with p more inputs, from the one without: b x (n+p) x (n+p), in n² p operations.
-
-    `at` are the moments there, k (b x p x p) their covariance before anything was observed. With v = A k(x) and
-    S = k + τI − k(X, x)ᵀ v, the inverse is [[A + v S⁻¹ vᵀ, −v S⁻¹], [−S⁻¹ vᵀ, S⁻¹]].
-    """
-    n, p = inverse.shape[-1], k.shape[-1]
-    S = with_diagonal(k - at.k @ at.v.mT, hyperparameters.noise)
-    corner = _inverse(torch.linalg.cholesky_ex((S + S.mT) / 2).L)
-    side = corner @ at.v
-    whole = inverse.new_empty(*inverse.shape[:-2], n + p, n + p)
-    torch.add(inverse, at.v.mT @ side, out=whole[..., :n, :n])
-    whole[..., n:, :n] = -side
-    whole[..., :n, n:] = -side.mT
-    whole[..., n:, n:] = corner
-    return whole
-
-
 def _best_mean(A: Tensor, y: Tensor) -> Tensor:
     weights = A.sum(-1)
     return (weights * y).sum(-1) / weights.sum(-1)
@@ -323,7 +282,7 @@ def posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: T
             torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
         )
         chol, _ = _factorize(X, hyperparameters)
-    inverse = _inverse(chol)
+    inverse = inverse_of(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
     return GP(X, y, hyperparameters, mean, alpha, inverse, failed)
