@@ -108,7 +108,7 @@ def test_fault_32_sys_exit_is_a_failed_trial(tmp_path, workers):
 
 ALONE = """
     import pathlib, sys
-    sys.path.insert(0, {tests!r})
+    sys.path[:0] = {paths!r}
     from test_faults_running import BOX, QUIET, DiesAtOnePoint, minimize
     result = minimize(DiesAtOnePoint(pathlib.Path(), "exit"), BOX, 4, checkpoint="run", **QUIET)
     print(*[t.state.value for t in result.trials])
@@ -116,7 +116,7 @@ ALONE = """
 
 
 def test_fault_32_without_workers_it_fails_after_one_resume(tmp_path):
-    code = textwrap.dedent(ALONE.format(tests=os.path.dirname(__file__)))
+    code = textwrap.dedent(ALONE.format(paths=sys.path))
     ends = []
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
