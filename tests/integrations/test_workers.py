@@ -14,9 +14,13 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
-from worker import TRIALS, measure, open_storage
+from worker import CHEAP, TRIALS, measure, open_storage
+
+from modeseek.integrations import optuna as integration
+from modeseek.integrations.optuna import DMSSampler
 
 WORKER = Path(__file__).with_name("worker.py")
 WORKERS = 4
@@ -99,6 +103,28 @@ def test_four_workers_share_a_study_and_one_is_killed(storage: str, tmp_path: Pa
         assert retries
         assert all(trial.params == left.params for trial in retries)
         assert len(done) == len(trials) - 1
+
+
+@pytest.mark.parametrize("startup", [0, 1000], ids=["model", "sobol"])
+def test_of_two_that_announce_nearly_the_same_point_one_moves(monkeypatch: pytest.MonkeyPatch, startup: int) -> None:
+    """Fault 24: they climbed the same optimum at the same time, and end 1e-7 apart."""
+    space: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1), "y": FloatDistribution(0, 1)}
+    study = optuna.create_study(sampler=DMSSampler(seed=0, config=CHEAP, n_startup_trials=startup))
+    for x in (0.1, 0.4, 0.8):
+        study.add_trial(optuna.create_trial(params={"x": x, "y": x}, distributions=space, value=(x - 0.5) ** 2))
+    rivals: list[dict[str, float]] = []
+    announce = integration.announce
+
+    def too_late(study: optuna.Study, trial: FrozenTrial, internal: dict[str, float]) -> None:
+        if not rivals:
+            rivals.append({name: abs(value - 1e-7) for name, value in internal.items()})
+            rival = study._storage.get_trial(study._storage.create_new_trial(study._study_id))
+            announce(study, rival, rivals[0])
+        announce(study, trial, internal)
+
+    monkeypatch.setattr(integration, "announce", too_late)
+    mine = study.ask(space).params
+    assert max(abs(mine[name] - rivals[0][name]) for name in space) > 1e-3
 
 
 def kill_the_hanging_one(study: optuna.Study, process: subprocess.Popen[bytes]) -> int:

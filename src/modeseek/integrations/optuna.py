@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from modeseek.checks import missing_extra, whole_number
@@ -39,6 +40,8 @@ try:
     from modeseek.integrations.optuna_trials import Codec, Distributions, announce, is_modelled
 except ImportError as error:
     raise missing_extra("DMSSampler needs Optuna", "optuna") from error
+
+TOO_CLOSE = 1e-3  # of the unit cube in every coordinate: what two points then tell is the same
 
 
 class DMSSampler(BaseSampler):
@@ -191,36 +194,42 @@ class DMSSampler(BaseSampler):
         """Choose, announce, look again: another worker may have announced the same point at the same time.
 
         Whoever sees that moves to a random point that is free. Of two that announce one point at least one sees it.
+        Two that climbed the same optimum, each without knowing of the other, are at one point nearly.
         """
         proposer = self._proposer(study, codec.space)
-        point = self._point(proposer, study, trial, codec)
+        point, pending = self._point(proposer, study, trial, codec)
         while True:
             announce(study, trial, codec.internal(point))
-            proposed = codec.read(study, trial).proposed
-            if len(fresh(point[None], proposed)):
+            now = codec.read(study, trial)
+            rivals = fresh(now.pending, pending)
+            if len(fresh(point[None], now.proposed)) and len(fresh(point[None], rivals, TOO_CLOSE)):
                 return codec.params(point)
             try:
-                point = proposer.another_point(proposed, trial.number)
+                point = proposer.another_point(np.concatenate([now.proposed, point[None]]), trial.number)
             except SpaceExhausted:
                 return codec.params(point)
 
-    def _point(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> Array:
-        """As `Proposer.propose`, but for what other workers announce meanwhile; a space that is exhausted repeats."""
+    def _point(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> tuple[Array, Array]:
+        """As `Proposer.propose`, but for what other workers announce meanwhile; a space that is exhausted repeats.
+
+        With the point (d) come the pending ones (p x d) that it takes into account.
+        """
         history = codec.read(study, trial)
         if proposer.needs_design(history):
             with suppress(SpaceExhausted):
-                return proposer.design_point(history, trial.number)
-            return proposer.design_point(replace(history, proposed=history.proposed[:0]), trial.number)
+                return proposer.design_point(history, trial.number), history.pending
+            repeating = replace(history, proposed=history.proposed[:0])
+            return proposer.design_point(repeating, trial.number), history.pending
         suggestion = proposer.suggest(history, trial.number, self._left(history))
         proposer.learn(suggestion)
         now = codec.read(study, trial)
         suggestion = _aware_of(suggestion, fresh(now.pending, history.pending))
         try:
-            return proposer.choose(suggestion, now, trial.number)
+            return proposer.choose(suggestion, now, trial.number), now.pending
         except SpaceExhausted:
             grid = codec.space.grid()
             free = fresh(grid, now.pending)
-            return best_labelled(free if len(free) else grid, suggestion.gp, suggestion.rho)
+            return best_labelled(free if len(free) else grid, suggestion.gp, suggestion.rho), now.pending
 
     def _left(self, history: History) -> int | None:
         """Trials until the study has as many as it will have, this one included; None where that is not known."""
