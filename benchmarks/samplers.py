@@ -1,8 +1,8 @@
-"""Seconds a suggestion of Optuna's samplers on Levy-10 after 100 trials, as ratios to BoTorchSampler, in one run.
+"""Seconds per suggestion of Optuna's samplers on Levy-10 after 100 trials, as ratios to BoTorchSampler, in one run.
 
     make bench                            # or: python -m benchmarks.samplers --repeats 9 --threads 2
 
-Every method starts from the same 100 Sobol points with noise, then proposes and is told, the methods in turns. The
+Every method starts from the same 100 Sobol points with noise, then proposes and is told, the methods taking turns. The
 median counts; the first round warms up. `Optimizer.ask` is what DMSSampler does without Optuna: with one seed both
 propose the same points.
 """
@@ -101,7 +101,7 @@ def measure(repeats: int, threads: int) -> dict[str, float]:
 
 
 def table(medians: dict[str, float]) -> str:
-    """A Markdown table, a row a method."""
+    """A Markdown table, one row per method."""
     rows = [f"| {name} | {seconds:.3f} | {seconds / medians[BASE]:.3f} |" for name, seconds in medians.items()]
     overhead = medians["DMSSampler"] / medians["modeseek.Optimizer.ask"] - 1
     return "\n".join(

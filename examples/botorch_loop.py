@@ -1,4 +1,4 @@
-"""A BoTorch loop with `dms_candidates` where `optimize_acqf` would be: a GP of your own, two points an iteration.
+"""A BoTorch loop with `dms_candidates` where `optimize_acqf` would be: a GP of your own, two points per iteration.
 
 python examples/botorch_loop.py --trials 40
 

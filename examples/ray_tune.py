@@ -4,7 +4,7 @@ pip install -c constraints.txt ".[ray]"
 python examples/ray_tune.py --trials 30
 
 A learning rate over 3e-2 diverges to NaN. FiniteOptunaSearch makes that a failed trial, where Ray's own OptunaSearch
-would leave one that seems to run for ever. The least loss is 0, at a learning rate of 1e-3, 120 units and "relu".
+would leave one that seems to run forever. The least loss is 0, at a learning rate of 1e-3, 120 units and "relu".
 """
 
 import argparse

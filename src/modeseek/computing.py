@@ -18,7 +18,7 @@ from modeseek.errors import DeviceError
 
 @contextmanager
 def computing(device: torch.device, threads: int = 1) -> Iterator[None]:
-    """Compute with so many threads of the CPU, in plain precision, with errors that name the setting."""
+    """Compute with this many threads of the CPU, in plain precision, with errors that name the setting."""
     try:
         with (
             _openmp().limit(limits=threads, user_api="openmp"),

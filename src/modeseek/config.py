@@ -43,7 +43,7 @@ class DMSConfig:
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
         warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
-            better ("evidence"), with it in any case ("always"); or standardize only ("never").
+            better ("evidence"), or always ("always"); or only standardize them ("never").
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """

@@ -95,7 +95,7 @@ class CheckpointWarning(ModeseekWarning):
 
 
 class TrialFailedWarning(ModeseekWarning):
-    """A trial was told something that is no finite number, and is kept as failed."""
+    """A trial was told something that is not a finite number, and is kept as failed."""
 
 
 class IndependentSamplingWarning(ModeseekWarning):

@@ -70,7 +70,7 @@ class History:
 
     @property
     def without_outcome(self) -> Array:
-        """Pending and lost points, (p + l) x d: an outcome is not to be had, yet they are kept away from."""
+        """Pending and lost points, (p + l) x d: they have no outcome, yet others keep away from them."""
         return np.concatenate([self.pending, self.lost])
 
     def with_pending(self, points: Array) -> History:

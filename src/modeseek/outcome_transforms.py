@@ -57,7 +57,7 @@ class Scaling(NamedTuple):
 class OutcomeMap(NamedTuple):
     """From the objective's own units, larger is better, to the surrogate's and back; all tensors are b x 1.
 
-    The way back is exact on every outcome above the floor that is no outlier, and rises everywhere. Where the power
+    The way back is exact on every outcome above the floor that is not an outlier, and rises everywhere. Where the power
     transform has an end that no outcome can reach, the way back goes on straight from half way between the outermost
     observed outcome and that end.
     """

@@ -39,7 +39,7 @@ def minimize(
 
     Args:
         f: the objective: a dict of parameters (an array for a box) to a number. NaN, infinity and anything else that
-            is no finite number make a failed trial.
+            is not a finite number make a failed trial.
         space: what to search.
         budget: total number of evaluations, the initial design, failed ones and those before a resume included.
         seed, config, n_initial, device, threads: see `Optimizer`.
@@ -54,7 +54,7 @@ def minimize(
         executor: "process", "thread", or your own concurrent.futures.Executor, which stays open. For processes, f must
             be found by their imports; a lambda or a function of a notebook needs the package cloudpickle.
         progress: a progress bar on standard error, or in the notebook.
-        max_failures: AllTrialsFailed when so many trials, or all of the budget, have failed and none succeeded.
+        max_failures: AllTrialsFailed when this many trials, or all of the budget, have failed and none succeeded.
 
     Ctrl-C ends the run and returns the Result, with stopped="interrupted"; trials that ran are still RUNNING in it and
     in the checkpoint.

@@ -101,7 +101,7 @@ class Space:
                 raise ParameterError(f"parameter {name!r}: {error}") from error
             except Exception as error:  # what a foreign object raises when it is looked at
                 kind = type(values[name]).__name__
-                raise ParameterError(f"parameter {name!r}: an object of type {kind} is no value of it") from error
+                raise ParameterError(f"parameter {name!r}: an object of type {kind} is not a value of it") from error
         return np.array(list(checked.values()), dtype=np.float64) if self._box else checked
 
     def encode(self, params: Params) -> Array:

@@ -49,7 +49,7 @@ class Trial:
         error: why it failed, or the objective's traceback; None unless failed.
         unit: the point of the unit cube that the surrogate sees, d numbers.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
-        starts: of a running one, how often `minimize` has begun to evaluate it within its own process, in vain so far.
+        starts: of a running one, how often `minimize` has begun to evaluate it in its own process without an outcome.
     """
 
     number: int

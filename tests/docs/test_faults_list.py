@@ -31,7 +31,7 @@ def test_what_a_row_names_exists(number):
     patterns = named(ROWS[number])
     assert patterns or ROWS[number].startswith("open"), "name a test, or say that it is open"
     for pattern in patterns:
-        assert fnmatch.filter(TESTS, pattern), f"{pattern} is no test"
+        assert fnmatch.filter(TESTS, pattern), f"{pattern} is not a test"
 
 
 @pytest.mark.parametrize("test", sorted(test for test in TESTS if "::test_fault_" in test))

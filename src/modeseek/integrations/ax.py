@@ -107,7 +107,7 @@ class DMSNode(ExternalGenerationNode):
         self._codec, self._history = codec, codec.read(experiment, data)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
-        """The parameters of the next trial; those just generated, which are no trials yet, are pending."""
+        """The parameters of the next trial; those just generated, which are not trials yet, are pending."""
         if self._codec is None or self._history is None or self._proposer is None:
             raise ConfigError("DMSNode proposes within a GenerationStrategy, which shows it the experiment first")
         points = [self._codec.unit(parameters) for parameters in pending_parameters]

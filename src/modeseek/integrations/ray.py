@@ -1,6 +1,6 @@
 """Ray Tune: `OptunaSearch(sampler=DMSSampler())` is all it takes; this is a search that survives NaN results better.
 
-Ray's own class hands a NaN result to Optuna, which refuses it, and goes on: in the study that trial runs for ever, and
+Ray's own class hands a NaN result to Optuna, which refuses it, and goes on: in the study that trial runs forever, and
 the sampler counts it as pending.
 """
 
@@ -20,7 +20,7 @@ except ImportError as error:
 
 
 class FiniteOptunaSearch(OptunaSearch):
-    """Ray's `OptunaSearch`, for one metric, whose study has a failed trial for a result that is no finite number.
+    """Ray's `OptunaSearch`, for one metric, whose study has a failed trial for a result that is not a finite number.
 
     tuner = tune.Tuner(..., tune_config=TuneConfig(search_alg=FiniteOptunaSearch(sampler=DMSSampler(seed=0)), ...))
     """

@@ -412,7 +412,7 @@ def test_an_empty_folder_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    for name, fault in (("nowhere", "does not exist"), ("file", "is no folder")):
+    for name, fault in (("nowhere", "does not exist"), ("file", "is not a folder")):
         assert main(["report", str(tmp_path / name), "--out", str(tmp_path / "out")]) == 1
         assert f"{tmp_path / name} {fault}" in capsys.readouterr().err
 

@@ -176,7 +176,7 @@ def _failed(work: Work, error: str) -> Record:
 
 
 def _run_on_ray(works: Iterable[Work], workers: int) -> Iterator[Record]:
-    """Replications as tasks of the Ray cluster that `ray start` made, or of a local one with so many workers."""
+    """Replications as tasks of the Ray cluster that `ray start` made, or of a local one with this many workers."""
     try:
         import ray
     except ImportError as error:

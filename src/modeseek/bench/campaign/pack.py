@@ -196,7 +196,7 @@ def _lists(rows: Sequence[Sequence[float] | Array]) -> Any:
 
 
 def _to_digits(x: Array, digits: int = DIGITS) -> Array:
-    """The nearest numbers with so many significant decimal digits, as `float` would read them from text."""
+    """The nearest numbers with this many significant decimal digits, as `float` would read them from text."""
     size = np.floor(np.log10(np.abs(x), where=x != 0, out=np.zeros_like(x)))
     shift = digits - 1 - size
     up, down = (10.0 ** np.clip(s, 0, 300) for s in (shift, -shift))

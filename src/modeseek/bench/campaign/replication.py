@@ -149,7 +149,7 @@ def seed_of_replication(task: str, replication: int) -> int:
 
 @contextmanager
 def fixed_threads(count: int) -> Iterator[None]:
-    """Let PyTorch and NumPy compute with so many threads."""
+    """Let PyTorch and NumPy compute with this many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -216,7 +216,7 @@ def record_of(
     fell_back: list[bool] | None,
     error: str | None = None,
 ) -> Record:
-    """What is stored of a replication; one with an outcome that is no number failed there."""
+    """What is stored of a replication; one with an outcome that is not a number failed there."""
     finite = np.isfinite(observed) & np.isfinite(values)
     if not finite.all():
         last = int(np.argmin(finite))

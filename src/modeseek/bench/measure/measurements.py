@@ -1,4 +1,4 @@
-"""Measurements that are no replications: JSON files beside the records, `results/<name>.json`."""
+"""Measurements that are not replications: JSON files beside the records, `results/<name>.json`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add(path: Path, measurement: Measurement, what: Sequence[str]) -> None:
 
 
 def write(path: Path, rows: list[Measurement]) -> None:
-    """A row a line; the file is whole at any moment."""
+    """One row per line; the file is whole at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_suffix(".json.part")
     scratch.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")

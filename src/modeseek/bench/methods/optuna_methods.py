@@ -1,4 +1,4 @@
-"""Optuna's samplers as its users run them: one study a replication, default settings, direction "maximize"."""
+"""Optuna's samplers as its users run them: one study per replication, default settings, direction "maximize"."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.typing import Array
 
-REFERENCE = "dms"  # whom the others are tested against
+REFERENCE = "dms"  # what the others are tested against
 LEVEL = 0.05
 MIN_PAIRS = 6  # of a test, and of a rank: with five pairs no result can be significant at 5 %
 ENUMERATED = 13  # differences, up to which SciPy counts all sign patterns

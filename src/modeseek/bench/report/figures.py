@@ -1,6 +1,6 @@
 """What the report's figures have in common, by matplotlib, and regret over evaluations.
 
-Names of tasks and methods are drawn as they are: a method may be called `$\\frac{$`, which is no formula.
+Names of tasks and methods are drawn as they are: a method may be called `$\\frac{$`, which is not a formula.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def write_report(results: Path, out: Path) -> list[Path]:
 
 def _check(results: Path) -> None:
     if not results.is_dir() and results.suffix != pack.SUFFIX:
-        fault = "is no folder" if results.exists() else "does not exist"
+        fault = "is not a folder" if results.exists() else "does not exist"
         raise ModeseekError(
             f"{results.resolve()} {fault}; give the folder that `modeseek bench run` wrote into, or a file that "
             "`modeseek bench pack` wrote"

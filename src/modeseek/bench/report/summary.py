@@ -63,7 +63,7 @@ def _named(name: str, methods: dict[str, Curves], what: Measure) -> Curves | Non
 
 
 def _best_of_others(methods: dict[str, Curves], what: Measure) -> Curves | None:
-    """The lowest among the methods that are no DMS and have enough replications in common with it."""
+    """The lowest among the non-DMS methods that have enough replications in common with it."""
     others = {name: c for name, c in methods.items() if not name.startswith("dms")}
     enough = [name for name, c in others.items() if len(difference(c, methods[REFERENCE], what)) >= MIN_PAIRS]
     return others[min(enough, key=standing(methods, what).__getitem__)] if enough else None

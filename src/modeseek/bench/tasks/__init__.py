@@ -26,7 +26,7 @@ def task_names() -> list[str]:
 
 
 def validation_names() -> list[str]:
-    """The names of the problems that no setting was chosen on."""
+    """The names of the held-out functions."""
     return list(_VALIDATION)
 
 

@@ -43,7 +43,7 @@ def optimize(
     timeout: float | None = None,
     retry_failed: bool = False,
 ) -> optuna.Study:
-    """Run the study until it has so many evaluated trials, those of earlier runs included.
+    """Run the study until it has this many evaluated trials, those of earlier runs included.
 
     Args:
         settings: what, how and where.
