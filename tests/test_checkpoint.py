@@ -25,8 +25,8 @@ from modeseek import (
     checkpoint,
     minimize,
 )
+from shared import CHEAP
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
 SPACE = Space({"a": Float(-5, 5), "b": Float(1e-3, 10, log=True), "c": Int(0, 9), "d": Categorical(["x", None, True])})
 
 

@@ -13,24 +13,14 @@ from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion, fit_surrogate, suggest
 from modeseek.errors import ConfigError
 from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
+from shared import TRAINED, generator, hill
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def hill(n: int, d: int, b: int = 1, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Observations of one smooth hill with its top at 0.7 in every coordinate."""
-    X = torch.rand(b, n, d, dtype=torch.float64, generator=generator(seed))
-    return X, -(X - 0.7).square().sum(-1)
-
-
-def run(config: DMSConfig = CHEAP, n: int = 20, d: int = 2, b: int = 1, seed: int = 0, **kwargs: object) -> Suggestion:
+def run(config: DMSConfig = TRAINED, n: int = 20, d: int = 2, b: int = 1, seed: int = 0, **rest: object) -> Suggestion:
     X, Y = hill(n, d, b)
-    return suggest(X, Y, config, generator(seed), **kwargs)  # type: ignore[arg-type]
+    return suggest(X, Y, config, generator(seed), **rest)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -108,14 +98,14 @@ def test_fault_19_settings_without_meaning_are_refused_by_name(bad: dict[str, ob
 
 @pytest.mark.parametrize("least", [{"S": 1}, {"m": 1}, {"K": 0}, {"steps": 1}, {"epochs": 1}, {"w": 0.0}, {"rho": 0.0}])
 def test_fault_19_the_least_settings_work(least: dict[str, int]) -> None:
-    out = run(dataclasses.replace(CHEAP, **least))  # type: ignore[arg-type]
+    out = run(dataclasses.replace(TRAINED, **least))  # type: ignore[arg-type]
     assert ((out.x_next >= 0) & (out.x_next <= 1)).all()
 
 
 @pytest.mark.parametrize("refine", ["point", "joint"])
 @pytest.mark.parametrize("solver", ["ode", "sde"])
 def test_a_suggestion_and_all_it_was_found_from(refine: str, solver: str) -> None:
-    out = run(dataclasses.replace(CHEAP, refine=refine, solver=solver), d=3, b=2)  # type: ignore[arg-type]
+    out = run(dataclasses.replace(TRAINED, refine=refine, solver=solver), d=3, b=2)  # type: ignore[arg-type]
     assert out.x_next.shape == (2, 3)
     assert out.candidates.shape == (2, 48, 3)
     assert out.pseudo_x.shape == (2, 96, 3)
@@ -132,8 +122,8 @@ def test_a_suggestion_and_all_it_was_found_from(refine: str, solver: str) -> Non
 @pytest.mark.parametrize("batch", [(), (1,), (2, 3)])
 def test_any_number_of_leading_batch_dimensions(batch: tuple[int, ...]) -> None:
     X = torch.rand(*batch, 12, 2, dtype=torch.float64, generator=generator())
-    out = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), pending=X[..., :1, :])
-    again = suggest(X, -(X - 0.7).square().sum(-1), CHEAP, generator(), out.state)
+    out = suggest(X, -(X - 0.7).square().sum(-1), TRAINED, generator(), pending=X[..., :1, :])
+    again = suggest(X, -(X - 0.7).square().sum(-1), TRAINED, generator(), out.state)
     for tail, tensor in (
         ((2,), again.x_next),
         ((48, 2), again.candidates),
@@ -144,21 +134,21 @@ def test_any_number_of_leading_batch_dimensions(batch: tuple[int, ...]) -> None:
 
 
 def test_the_same_generator_gives_the_same_suggestion_and_another_another() -> None:
-    unpolished = dataclasses.replace(CHEAP, polish=False)
+    unpolished = dataclasses.replace(TRAINED, polish=False)
     assert run(unpolished).x_next.equal(run(unpolished).x_next)
     assert not run(unpolished).x_next.equal(run(unpolished, seed=1).x_next)
 
 
 def test_the_candidates_gather_where_the_label_is_high() -> None:
-    config = dataclasses.replace(CHEAP, epochs=400, hidden=64, m=256, steps=30)
+    config = dataclasses.replace(TRAINED, epochs=400, hidden=64, m=256, steps=30)
     out = run(config, n=30)
     uniform = torch.rand(1, 500, 2, dtype=torch.float64, generator=generator(9))
     assert out.gp.label(out.candidates, 1.0).mean() > out.gp.label(uniform, 1.0).quantile(0.9)
 
 
 def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
-    rough = run(dataclasses.replace(CHEAP, polish=False))
-    polished = run(CHEAP)
+    rough = run(dataclasses.replace(TRAINED, polish=False))
+    polished = run(TRAINED)
     assert polished.mode.equal(rough.x_next)
     before = rough.gp.label(rough.x_next[:, None], 1.0)
     after, grad = polished.gp.label_and_grad(polished.x_next[:, None], 1.0)
@@ -168,12 +158,24 @@ def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
     assert slope.masked_fill(held, 0).abs().max() < 1e-2
 
 
-@pytest.mark.parametrize("d", [1, 2, 5])
-def test_one_iteration_in_2d_looks_far_away(d: int) -> None:
-    weights = [DMSConfig().rho_after(n, d) for n in range(100, 100 + 10 * d)]
+@pytest.mark.parametrize(("d", "period"), [(1, 4), (2, 4), (5, 10)])
+def test_one_iteration_in_2d_looks_far_away(d: int, period: int) -> None:
+    weights = [DMSConfig().rho_after(n, d) for n in range(100, 100 + 5 * period)]
     assert weights.count(3.0) == 5
-    assert weights.count(1.0) == 10 * d - 5
+    assert weights.count(1.0) == 5 * period - 5
     assert {DMSConfig.paper(d).rho_after(n, d) for n in range(50)} == {1.0}
+
+
+@pytest.mark.parametrize(("d", "period"), [(1, 4), (2, 4), (5, 10)])
+@pytest.mark.parametrize("budget", [20, 30, 40])
+def test_no_far_look_near_the_end_of_a_run_that_is_known(d: int, period: int, budget: int) -> None:
+    config = DMSConfig()
+    known = [config.rho_after(n, d, left=budget - n) for n in range(budget)]
+    unknown = [config.rho_after(n, d) for n in range(budget)]
+    assert set(known[-period:]) == {1.0}
+    assert known[:-period] == unknown[:-period]
+    assert 3.0 in known
+    assert 3.0 in unknown[-period:]
 
 
 def test_the_labels_have_the_weight_of_their_iteration() -> None:
@@ -190,9 +192,9 @@ def test_pending_points_count_as_observed_for_rho() -> None:
 
 def test_the_surrogate_sees_outcomes_as_the_settings_say() -> None:
     X, Y = hill(20, 2)
-    plain = suggest(X, Y, dataclasses.replace(CHEAP, warp="never"), generator())
+    plain = suggest(X, Y, dataclasses.replace(TRAINED, warp="never"), generator())
     torch.testing.assert_close(plain.gp.y, standardize(Y))
-    always = suggest(X, Y, dataclasses.replace(CHEAP, warp="always"), generator())
+    always = suggest(X, Y, dataclasses.replace(TRAINED, warp="always"), generator())
     torch.testing.assert_close(always.gp.y, warp(Y))
 
 
@@ -247,9 +249,9 @@ def test_the_fast_preset_is_the_default_but_for_its_model() -> None:
 
 def test_a_batch_fits_each_element_as_it_would_alone() -> None:
     X, Y = hill(20, 3, b=3)
-    together = suggest(X, Y, CHEAP, generator())
+    together = suggest(X, Y, TRAINED, generator())
     for i in range(3):
-        alone = suggest(X[i : i + 1], Y[i : i + 1], CHEAP, generator())
+        alone = suggest(X[i : i + 1], Y[i : i + 1], TRAINED, generator())
         torch.testing.assert_close(together.state.lengthscale[i], alone.state.lengthscale[0], rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(together.state.noise[i], alone.state.noise[0], rtol=1e-3, atol=1e-6)
 
@@ -257,7 +259,7 @@ def test_a_batch_fits_each_element_as_it_would_alone() -> None:
 def test_a_batch_of_one_problem_is_as_many_runs_of_it_in_distribution() -> None:
     """The candidates of 12 elements with the same data and those of 12 single runs have the same mean."""
     X, Y = hill(20, 2)
-    config = dataclasses.replace(CHEAP, polish=False, epochs=30)
+    config = dataclasses.replace(TRAINED, polish=False, epochs=30)
     batch = suggest(X.expand(12, -1, -1), Y.expand(12, -1), config, generator(1)).candidates.mean(-2)
     singles = torch.cat([suggest(X, Y, config, generator(2 + i)).candidates.mean(-2) for i in range(12)])
     error = (batch.var(0) / 12 + singles.var(0) / 12).sqrt()
@@ -266,8 +268,8 @@ def test_a_batch_of_one_problem_is_as_many_runs_of_it_in_distribution() -> None:
 
 def test_the_network_of_the_last_iteration_is_where_training_starts() -> None:
     """Trained on for one epoch, a network that knows the data beats a new one."""
-    first = run(dataclasses.replace(CHEAP, epochs=100), n=30)
-    one_epoch = dataclasses.replace(CHEAP, epochs=1)
+    first = run(dataclasses.replace(TRAINED, epochs=100), n=30)
+    one_epoch = dataclasses.replace(TRAINED, epochs=1)
     warm = run(one_epoch, n=30, state=first.state)
     drift = (warm.state.network - first.state.network).norm() / first.state.network.norm()
     assert 0 < drift < 0.2
@@ -277,14 +279,14 @@ def test_the_network_of_the_last_iteration_is_where_training_starts() -> None:
 
 def test_the_ablation_without_pseudo_labels_trains_on_the_observations() -> None:
     X, Y = hill(20, 2)
-    out = suggest(X, Y, dataclasses.replace(CHEAP, train_on="observed"), generator())
+    out = suggest(X, Y, dataclasses.replace(TRAINED, train_on="observed"), generator())
     assert out.pseudo_x.equal(X)
     assert out.pseudo_y.argmax() == Y.argmax()
 
 
 def test_the_ablation_without_a_model_polishes_the_best_of_the_pseudo_dataset() -> None:
     X, Y = hill(20, 2)
-    out = suggest(X, Y, dataclasses.replace(CHEAP, train_on="nothing"), generator())
+    out = suggest(X, Y, dataclasses.replace(TRAINED, train_on="nothing"), generator())
     best = out.pseudo_x[0, out.pseudo_y.argmax()]
     torch.testing.assert_close(out.mode[0], best)
     assert out.gp.label(out.x_next[:, None], out.rho) >= out.pseudo_y.max()
@@ -294,9 +296,9 @@ def test_the_ablation_without_a_model_polishes_the_best_of_the_pseudo_dataset() 
 
 def test_a_pending_point_lowers_the_label_around_it() -> None:
     X, Y = hill(8, 2)
-    alone = suggest(X, Y, CHEAP, generator())
+    alone = suggest(X, Y, TRAINED, generator())
     pending = alone.x_next[:, None]
-    beside = suggest(X, Y, CHEAP, generator(), pending=pending)
+    beside = suggest(X, Y, TRAINED, generator(), pending=pending)
     assert beside.gp.X.shape[-2] == 9
     _, sigma = alone.gp.posterior(pending)
     _, sigma_pending = beside.gp.posterior(pending)
@@ -308,7 +310,10 @@ def test_a_pending_point_lowers_the_label_around_it() -> None:
 def test_fault_06_the_scale_of_outcomes_does_not_matter(scale: float) -> None:
     X, Y = hill(20, 2)
     torch.testing.assert_close(
-        suggest(X, Y * scale, CHEAP, generator()).x_next, suggest(X, Y, CHEAP, generator()).x_next, atol=1e-3, rtol=0
+        suggest(X, Y * scale, TRAINED, generator()).x_next,
+        suggest(X, Y, TRAINED, generator()).x_next,
+        atol=1e-3,
+        rtol=0,
     )
 
 

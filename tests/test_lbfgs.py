@@ -11,10 +11,7 @@ from scipy import optimize
 from torch import Tensor
 
 from modeseek.lbfgs import CURVATURE, SUFFICIENT_DECREASE, Box, Objective, Point, begin_search, lbfgs, search_once
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from shared import generator
 
 
 def quadratic(rows: int, d: int, seed: int = 0) -> tuple[Objective, Tensor, Tensor]:

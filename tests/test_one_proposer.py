@@ -21,9 +21,9 @@ from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.integrations.optuna_trials import distribution
 from modeseek.proposer import Proposer, Settings, Stream, generator
+from shared import CHEAP
 
 SEED, N = 3, 9
-CONFIG = DMSConfig(m=64, S=32, epochs=3, steps=5, hidden=16)
 SPACE = Space(
     {
         "lr": Float(1e-4, 1e-1, log=True),
@@ -48,19 +48,19 @@ def history(space: Space) -> History:
 
 
 def by_proposer(space: Space) -> np.ndarray:
-    settings = Settings.of(seed=SEED, config=CONFIG, n_initial=5)
+    settings = Settings.of(seed=SEED, config=CHEAP, n_initial=5)
     return Proposer(space, settings).propose(history(space), N).point
 
 
 def by_optimizer(space: Space) -> np.ndarray:
-    opt = Optimizer(space, direction="maximize", seed=SEED, config=CONFIG, n_initial=5)
+    opt = Optimizer(space, direction="maximize", seed=SEED, config=CHEAP, n_initial=5)
     for params, value in zip(*observed(space), strict=True):
         opt.tell_params(params, value)
     return np.array(opt.ask().unit)
 
 
 def by_optuna(space: Space) -> np.ndarray:
-    sampler = DMSSampler(seed=SEED, config=CONFIG, n_startup_trials=5)
+    sampler = DMSSampler(seed=SEED, config=CHEAP, n_startup_trials=5)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     distributions = {name: distribution(space[name]) for name in space}
     for params, value in zip(*observed(space), strict=True):
@@ -83,7 +83,7 @@ def by_ax(space: Space) -> np.ndarray:
             parameters.append(RangeParameterConfig(name=name, bounds=bounds, parameter_type=kind, scaling=scale))
     client.configure_experiment(parameters)
     client.configure_optimization("value")
-    node = DMSNode(seed=SEED, config=CONFIG, n_initial=5)
+    node = DMSNode(seed=SEED, config=CHEAP, n_initial=5)
     client.set_generation_strategy(GenerationStrategy(name="DMS", nodes=[node]))
     for params, value in zip(*observed(space), strict=True):
         client.complete_trial(client.attach_trial(params), {"value": value})
@@ -92,12 +92,12 @@ def by_ax(space: Space) -> np.ndarray:
 
 
 def by_campaign(space: Space) -> np.ndarray:
-    return make_method("dms", space, SEED, config=CONFIG)(history(space))
+    return make_method("dms", space, SEED, config=CHEAP)(history(space))
 
 
 def by_batch(space: Space) -> np.ndarray:
     """In the middle of a batch whose other rows are other replications."""
-    method = make_side_by_side("dms", [space] * 3, [SEED + 1, SEED, SEED + 2], config=CONFIG)
+    method = make_side_by_side("dms", [space] * 3, [SEED + 1, SEED, SEED + 2], config=CHEAP)
     other = History.of(np.roll(history(space).X, 1, axis=0), history(space).Y)
     return method([other, history(space), other])[1]
 
@@ -126,8 +126,8 @@ def test_candidates_for_botorch_are_the_proposers_on_the_same_model() -> None:
 
 def test_the_initial_design_is_the_same_too() -> None:
     none = History.of([], [], d=SPACE.d)
-    settings = Settings.of(seed=SEED, config=CONFIG)
+    settings = Settings.of(seed=SEED, config=CHEAP)
     design = [Proposer(SPACE, settings).propose(none, number).point for number in range(1, 4)]
-    opt = Optimizer(SPACE, seed=SEED, config=CONFIG)
+    opt = Optimizer(SPACE, seed=SEED, config=CHEAP)
     asked = [np.array(trial.unit) for trial in opt.ask(4)[1:]]
     np.testing.assert_allclose(design, asked, atol=1e-12)

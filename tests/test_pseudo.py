@@ -13,10 +13,7 @@ from modeseek.design import sobol
 from modeseek.outcome_transforms import standardize
 from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs
 from modeseek.surrogate import GP, fit
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from shared import generator
 
 
 def some_gp(n: int = 25, d: int = 2, b: int = 1, seed: int = 0) -> GP:

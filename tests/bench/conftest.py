@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from modeseek.bench import tasks
 from modeseek.bench.campaign.records import Record
 from modeseek.bench.tasks import find_task
+
+
+@pytest.fixture
+def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], None]:
+    """Give a known task another n_initial and budget, in this process."""
+
+    def to(name: str, n_initial: int, budget: int) -> None:
+        short = dataclasses.replace(find_task(name), n_initial=n_initial, budget=budget)
+        monkeypatch.setitem(tasks._PROBLEMS, name, short)
+
+    return to
 
 
 @pytest.fixture

@@ -9,10 +9,8 @@ import pytest
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 
-from modeseek import DMSConfig
 from modeseek.integrations.optuna import DMSSampler
-
-CHEAP = DMSConfig(m=16, S=16, epochs=2, steps=3, hidden=8)
+from shared import SMALLEST
 
 
 @pytest.fixture(autouse=True)
@@ -23,13 +21,12 @@ def quiet():
     optuna.logging.set_verbosity(before)
 
 
-@pytest.mark.filterwarnings("ignore::modeseek.errors.CollapseWarning")
 class TestDMSSampler(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
     """Without startup trials: every suggestion after the first complete trial is the model's."""
 
     @pytest.fixture
     def sampler(self) -> Callable[[], BaseSampler]:
-        return lambda: DMSSampler(seed=0, config=CHEAP, n_startup_trials=0)
+        return lambda: DMSSampler(seed=0, config=SMALLEST, n_startup_trials=0)
 
 
 class TestDMSSamplerAtItsStart(RelativeSamplerTestCase):
@@ -37,4 +34,4 @@ class TestDMSSamplerAtItsStart(RelativeSamplerTestCase):
 
     @pytest.fixture
     def sampler(self) -> Callable[[], BaseSampler]:
-        return lambda: DMSSampler(seed=0, config=CHEAP, n_startup_trials=1000)
+        return lambda: DMSSampler(seed=0, config=SMALLEST, n_startup_trials=1000)

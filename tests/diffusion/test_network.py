@@ -17,10 +17,7 @@ from modeseek.diffusion.network import (
     parameter_count,
     predict_noise,
 )
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from shared import generator
 
 
 def as_module(theta: torch.Tensor, d: int, hidden: int) -> nn.Sequential:
@@ -37,7 +34,8 @@ def as_module(theta: torch.Tensor, d: int, hidden: int) -> nn.Sequential:
 
 def test_the_network_is_the_papers_mlp_under_every_condition() -> None:
     theta = initialize((3,), 5, 256, generator()) + 0.01
-    x, t, y = torch.randn(3, 7, 5), torch.rand(3, 2), torch.randn(3, 2)
+    g = generator(1)
+    x, t, y = torch.randn(3, 7, 5, generator=g), torch.rand(3, 2, generator=g), torch.randn(3, 2, generator=g)
     ours = predict_noise(theta, x, condition_features(t, y), 256)
     for i in range(3):
         module = as_module(theta[i], 5, 256)

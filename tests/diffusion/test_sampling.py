@@ -12,13 +12,10 @@ from torch import Tensor
 from modeseek.diffusion.network import condition_features, initialize, predict_noise
 from modeseek.diffusion.sampling import Score, backward, guided_score, time_grid
 from modeseek.diffusion.sde import VPSDE
+from shared import generator
 
 SDE = VPSDE()
 T0 = 1e-3
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def gaussian_score(mean: float, sd: float) -> Score:
@@ -86,7 +83,8 @@ def test_one_step_is_enough_to_be_finite() -> None:
 @pytest.mark.parametrize("w", [0.0, 1.0, 2.0])
 def test_the_guided_score_is_the_formula(w: float) -> None:
     theta = initialize((3,), 4, 32, generator())
-    x, y, t = torch.randn(3, 6, 4), torch.randn(3), torch.tensor(0.4)
+    x, y = torch.randn(3, 6, 4, generator=generator(1)), torch.randn(3, generator=generator(2))
+    t = torch.tensor(0.4)
     conditional = condition_features(t.expand(3), y)[:, None]
     null = condition_features(t.expand(3), y, torch.zeros(3, dtype=torch.bool))[:, None]
     s_y = -predict_noise(theta, x, conditional, 32)[:, 0] / SDE.h(t).sqrt()

@@ -13,13 +13,10 @@ from modeseek.diffusion.network import condition_features, initialize, layers, p
 from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, _noisy_epochs, _TrainingStep, train
 from modeseek.draws import Draws
+from shared import generator
 
 SDE = VPSDE()
 RATES = torch.full((2,), 1e-3)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def train_(

@@ -2,17 +2,10 @@
 
 import json
 
-import numpy as np
 from safetensors.torch import load, save
 
-from modeseek import DMSConfig, Optimizer, Space, storage
-
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
-BOX = Space.box([-5, -5], [5, 5])
-
-
-def sphere(x):
-    return float(np.square(x).sum())
+from modeseek import Optimizer, storage
+from shared import BOX, CHEAP, sphere
 
 
 def saved(path, n=6):

@@ -10,10 +10,11 @@ import struct
 import numpy as np
 import pytest
 import torch
-from files import BOX, document_of, rewritten, saved, sealed, setter, sphere
+from files import document_of, rewritten, saved, sealed, setter
 from safetensors.torch import load, save
 
 from modeseek import Categorical, CheckpointError, Optimizer, Space, minimize, storage
+from shared import BOX, sphere
 
 pytest.importorskip("resource", reason="pipes and permissions of POSIX")
 

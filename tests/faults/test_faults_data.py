@@ -6,20 +6,11 @@ import numpy as np
 import pytest
 
 from modeseek import Categorical, DMSConfig, Float, Int, Optimizer, Space, SpaceExhausted
-
-CHEAP = DMSConfig(m=64, K=5, S=32, epochs=2, steps=4, hidden=32)
-BOX = Space.box([-5, -5], [5, 5])
+from shared import BOX, CHEAP, run
 
 
 def sphere(x):
     return float(np.square(x - 1.0).sum())
-
-
-def run(opt, n, f):
-    for _ in range(n):
-        trial = opt.ask()
-        opt.tell(trial, f(trial.params))
-    return opt
 
 
 def regret(opt):

@@ -10,9 +10,10 @@ import textwrap
 import time
 
 import pytest
-from files import BOX, CHEAP, saved, sphere
+from files import saved
 
 from modeseek import CheckpointError, CheckpointInUse, Optimizer, TrialState, minimize
+from shared import BOX, CHEAP, sphere
 
 resource = pytest.importorskip("resource", reason="limits and signals of POSIX")
 

@@ -9,28 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek import DMSConfig, Optimizer, Space, surrogate
+from modeseek import Optimizer, Space, surrogate
 from modeseek.dms import State, fit_surrogate, suggest
 from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import Hyperparameters, posterior_of
-
-CHEAP = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def hill(n: int, d: int, b: int = 1) -> tuple[Tensor, Tensor]:
-    """Observations of one smooth hill with its top at 0.7 in every coordinate."""
-    X = torch.rand(b, n, d, dtype=torch.float64, generator=generator())
-    return X, -(X - 0.7).square().sum(-1)
+from shared import TRAINED, generator, hill, run
 
 
 def test_fault_18_one_point_as_pseudo_set_is_the_answer() -> None:
     X, Y = hill(60, 2)
-    config = dataclasses.replace(CHEAP, refine="point", K=200, polish=False)
+    config = dataclasses.replace(TRAINED, refine="point", K=200, polish=False)
     out = suggest(X, Y, config, generator())
     assert out.fell_back.all()
     best = out.pseudo_x[0, out.pseudo_y[0].argmax()]
@@ -40,7 +29,7 @@ def test_fault_18_one_point_as_pseudo_set_is_the_answer() -> None:
 
 def test_fault_18_a_network_gone_to_nan_is_replaced_in_its_element_alone() -> None:
     X, Y = hill(20, 2, b=2)
-    config = dataclasses.replace(CHEAP, K=0)
+    config = dataclasses.replace(TRAINED, K=0)
     good = suggest(X, Y, config, generator()).state
     network = good.network.clone()
     network[1] = torch.nan
@@ -63,11 +52,11 @@ def test_fault_16_a_fit_that_fails_keeps_the_prior_and_says_so(monkeypatch: pyte
 
     monkeypatch.setattr(surrogate, "log_posterior", broken)
     X, Y = hill(15, 2, b=2)
-    gp = fit_surrogate(X, Y, CHEAP)
+    gp = fit_surrogate(X, Y, TRAINED)
     assert gp.fit_failed.tolist() == [True, False]
     prior_mode = torch.tensor(2.0).sqrt() + 0.5 * torch.tensor(2.0).log() - 3
     torch.testing.assert_close(gp.hyperparameters.lengthscale[0].log(), prior_mode.double().expand(2))
-    assert suggest(X, Y, CHEAP, generator()).x_next.isfinite().all()
+    assert suggest(X, Y, TRAINED, generator()).x_next.isfinite().all()
 
 
 @pytest.mark.parametrize("noise", [(-5e-9, -5e-8), (-5e-8, 1e-3), (-1e-4, -5e-9)])
@@ -98,18 +87,19 @@ def test_fault_16_no_jitter_helps_then_the_prior_does() -> None:
     assert (mu - y).abs().max() < 0.5
 
 
-def test_fault_16_and_18_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_16_and_18_the_first_is_said_once_the_second_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def failing(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         return torch.full(theta.shape[:-1], torch.nan, dtype=theta.dtype), torch.zeros_like(theta)
 
     monkeypatch.setattr(surrogate, "log_posterior", failing)
-    opt = Optimizer(Space.box([0, 0], [1, 1]), seed=0, n_initial=3, config=dataclasses.replace(CHEAP, m=1))
-    with warnings.catch_warnings(record=True) as caught:
+    opt = Optimizer(Space.box([0, 0], [1, 1]), seed=0, n_initial=3, config=dataclasses.replace(TRAINED, m=1))
+    with warnings.catch_warnings(record=True) as caught, caplog.at_level("DEBUG", "modeseek"):
         warnings.simplefilter("always")
-        for _ in range(7):
-            trial = opt.ask()
-            opt.tell(trial, float(trial.params.sum()))
-    assert sorted(w.category.__name__ for w in caught) == ["CollapseWarning", "FitWarning"]
+        run(opt, 7)
+    assert [w.category.__name__ for w in caught] == ["FitWarning"]
+    assert "diffusion model skipped" in caplog.text
 
 
 @pytest.mark.parametrize("spoil", ["value", "gradient"])

@@ -14,9 +14,8 @@ import torch
 
 from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
 from modeseek.dms import fit_surrogate
+from shared import BOX, CHEAP, sphere
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
-BOX = Space.box([-5, -5], [5, 5])
 QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
 
 
@@ -25,10 +24,6 @@ class Stubborn(Exception):
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
-
-
-def sphere(x):
-    return float(np.square(x).sum())
 
 
 def stubborn(x):

@@ -17,19 +17,16 @@ from modeseek import (
     CheckpointNotSaved,
     CheckpointWarning,
     ConfigError,
-    DMSConfig,
     ObjectiveTypeError,
     Optimizer,
-    Space,
     TrialFailedWarning,
     TrialState,
     minimize,
 )
+from shared import BOX, CHEAP, sphere
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
-BOX = Space.box([-5, -5], [5, 5])
 QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
-SECOND = minimize(lambda x: 1.0, BOX, 2, **QUIET).trials[1].params  # the point at which bad things happen
+SECOND = Optimizer(BOX, seed=0, n_initial=3).ask(2)[1].params  # the point at which bad things happen
 
 
 class Diverged(Exception):
@@ -37,10 +34,6 @@ class Diverged(Exception):
 
     def __init__(self, loss, step):
         super().__init__(f"loss {loss} in step {step}")
-
-
-def sphere(x):
-    return float(np.square(x).sum())
 
 
 def diverges(x):

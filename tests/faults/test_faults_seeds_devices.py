@@ -8,9 +8,9 @@ import textwrap
 import pytest
 import torch
 
-from modeseek import Categorical, DeviceError, DMSConfig, Float, Int, Optimizer, Space, dms
+from modeseek import Categorical, DeviceError, Float, Int, Optimizer, Space, dms
+from shared import CHEAP
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
 PARAMETERS = {"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200), "act": Categorical(["relu", "tanh"])}
 
 
@@ -36,7 +36,7 @@ def test_fault_27_interrupted_and_resumed(tmp_path):
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_fault_27_another_process(hash_seed):
     script = f"""
-        import sys; sys.path.insert(0, {__file__.rsplit("/", 1)[0]!r})
+        import sys; sys.path[:0] = {sys.path!r}
         from test_faults_seeds_devices import suggestions
         print(suggestions(("units", "act", "lr")))
     """

@@ -8,7 +8,6 @@ import pytest
 from modeseek import (
     Categorical,
     CheckpointError,
-    DMSConfig,
     Float,
     Int,
     Optimizer,
@@ -20,8 +19,8 @@ from modeseek import (
     minimize,
 )
 from modeseek.execution.evaluate import evaluate
+from shared import CHEAP
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
 SPACE = Space({"lr": Float(1e-3, 1, log=True), "units": Int(2, 8, step=2), "act": Categorical(["relu", "tanh"])})
 GOOD = {"lr": 0.1, "units": 4, "act": "relu"}
 

@@ -18,10 +18,10 @@ from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from modeseek import ConfigError, DeviceError, DMSConfig, ModeseekError, SpaceError, dms
+from modeseek import ConfigError, DeviceError, ModeseekError, SpaceError, dms
 from modeseek.integrations.ax import DMSNode, _Codec
+from shared import TRAINED
 
-CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
 MIXED = [
     RangeParameterConfig(name="lr", bounds=(1e-5, 1e-1), parameter_type="float", scaling="log"),
     RangeParameterConfig(name="units", bounds=(50, 200), parameter_type="int"),
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings(r"ignore:::ax(\.|$)")
 
 
 def node(**options: Any) -> DMSNode:
-    return DMSNode(**{"seed": 0, "config": CHEAP, "n_initial": 5, **options})
+    return DMSNode(**{"seed": 0, "config": TRAINED, "n_initial": 5, **options})
 
 
 def make_client(
@@ -248,7 +248,7 @@ def test_saved_and_resumed(tmp_path: Path) -> None:
     one, two = Client.load_from_json_file(file), Client.load_from_json_file(file)
     (loaded,) = one._generation_strategy._nodes
     assert isinstance(loaded, DMSNode)
-    assert (loaded.seed, loaded.config, loaded.n_initial, loaded.name) == (0, CHEAP, 5, "mine")
+    assert (loaded.seed, loaded.config, loaded.n_initial, loaded.name) == (0, TRAINED, 5, "mine")
     assert loaded.device.type == "cpu"
     assert ask(one) == ask(two)
     assert ask(one)[0] == 9

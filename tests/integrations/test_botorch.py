@@ -29,20 +29,12 @@ from modeseek import CollapseWarning, ConfigError, DMSConfig, ModeseekError
 from modeseek.design import sobol
 from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.botorch_models import PosteriorSurrogate, closed_form
+from shared import TRAINED, generator
 
-CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
-NEAR = replace(CHEAP, rho_far=None)  # whatever the number of observations
+NEAR = replace(TRAINED, rho_far=None)  # whatever the number of observations
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.float64)
 
-pytestmark = [
-    # These surrogates often have one hill, on which the pseudo-set may collapse.
-    pytest.mark.filterwarnings("ignore::modeseek.CollapseWarning"),
-    pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning"),
-]
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
 
 
 def branin(n: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -97,7 +89,7 @@ CONDITIONABLE = ["default", "matern", "scaled matern", "no transforms", "log out
 @pytest.mark.parametrize("name", MODELS)
 def test_any_model_of_one_outcome(name: str) -> None:
     model = MODELS[name]()
-    x = dms_candidates(model, BOUNDS, config=CHEAP, generator=generator())
+    x = dms_candidates(model, BOUNDS, config=TRAINED, generator=generator())
     assert x.shape == (1, 2)
     assert x.dtype is torch.float64
     assert (x >= BOUNDS[0]).all()
@@ -178,7 +170,7 @@ def test_gradients_of_the_adapter_are_those_of_its_labels(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONDITIONABLE)
 def test_three_at_once_are_distinct(name: str) -> None:
-    x = dms_candidates(MODELS[name](), BOUNDS, q=3, config=CHEAP, generator=generator())
+    x = dms_candidates(MODELS[name](), BOUNDS, q=3, config=TRAINED, generator=generator())
     assert x.shape == (3, 2)
     assert torch.nn.functional.pdist(x).min() > 1e-6
 
@@ -198,10 +190,10 @@ def test_a_pending_point_lowers_the_uncertainty_around_it_and_keeps_the_mean(nam
 @pytest.mark.parametrize("name", ["default", "matern"])
 def test_pending_points_are_avoided(name: str) -> None:
     model = MODELS[name]()
-    alone = dms_candidates(model, BOUNDS, config=CHEAP, generator=generator())
-    beside = dms_candidates(model, BOUNDS, X_pending=alone, config=CHEAP, generator=generator())
+    alone = dms_candidates(model, BOUNDS, config=TRAINED, generator=generator())
+    beside = dms_candidates(model, BOUNDS, X_pending=alone, config=TRAINED, generator=generator())
     assert (alone - beside).norm() > 0.1
-    none = dms_candidates(model, BOUNDS, X_pending=alone[:0], config=CHEAP, generator=generator())
+    none = dms_candidates(model, BOUNDS, X_pending=alone[:0], config=TRAINED, generator=generator())
     assert none.equal(alone)
 
 
@@ -209,14 +201,14 @@ def test_where_every_sample_is_one_point_the_pool_gives_another() -> None:
     """A sharp hill without noise: the pending point is still the best by far."""
     model = GenericDeterministicModel(lambda X: -(X - 3).square().sum(-1, keepdim=True))
     model.condition_on_observations = lambda X, Y: model  # type: ignore[method-assign]
-    x = dms_candidates(model, BOUNDS, q=3, config=CHEAP, generator=generator())
+    x = dms_candidates(model, BOUNDS, q=3, config=TRAINED, generator=generator())
     assert torch.nn.functional.pdist(x).min() > 1e-6
 
 
 @pytest.mark.parametrize("name", ["default", "matern"])
 def test_seeds_reproduce(name: str) -> None:
     def points(seed: int) -> Tensor:
-        return dms_candidates(MODELS[name](), BOUNDS, q=2, config=CHEAP, generator=generator(seed))
+        return dms_candidates(MODELS[name](), BOUNDS, q=2, config=TRAINED, generator=generator(seed))
 
     assert points(5).equal(points(5))
     assert not points(5).equal(points(6))
@@ -226,13 +218,13 @@ def test_without_a_generator_torchs_global_seed_decides() -> None:
     points = []
     for seed in (1, 1, 3):
         torch.manual_seed(seed)
-        points.append(dms_candidates(gp(), BOUNDS, config=CHEAP))
+        points.append(dms_candidates(gp(), BOUNDS, config=TRAINED))
     assert points[0].equal(points[1])
     assert not points[0].equal(points[2])
 
 
 def test_the_result_has_the_type_of_the_bounds() -> None:
-    x = dms_candidates(gp(), BOUNDS.float(), q=2, config=CHEAP, generator=generator())
+    x = dms_candidates(gp(), BOUNDS.float(), q=2, config=TRAINED, generator=generator())
     assert x.dtype is torch.float32
     assert (x >= BOUNDS[0].float()).all()
     assert (x <= BOUNDS[1].float()).all()
@@ -246,7 +238,7 @@ def test_the_model_is_left_as_it_was(name: str, training: bool) -> None:
     modes = {key: module.training for key, module in model.named_modules()}
     state = {key: value.clone() for key, value in model.state_dict().items()}
     inputs = model.train_inputs[0].clone()
-    dms_candidates(model, BOUNDS, q=2, X_pending=BOUNDS[:1], config=CHEAP, generator=generator())
+    dms_candidates(model, BOUNDS, q=2, X_pending=BOUNDS[:1], config=TRAINED, generator=generator())
     assert modes == {key: module.training for key, module in model.named_modules()}
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -278,7 +270,7 @@ def test_a_collapse_is_logged_and_no_warning(caplog: pytest.LogCaptureFixture) -
     model = GenericDeterministicModel(lambda X: -(X - 3).square().sum(-1, keepdim=True))
     with caplog.at_level("DEBUG", "modeseek"), warnings.catch_warnings():
         warnings.simplefilter("error", CollapseWarning)
-        dms_candidates(model, BOUNDS, config=dataclasses.replace(CHEAP, K=25, refine="point"), generator=generator())
+        dms_candidates(model, BOUNDS, config=dataclasses.replace(TRAINED, K=25, refine="point"), generator=generator())
     assert "diffusion model skipped" in caplog.text
 
 
@@ -298,7 +290,7 @@ def test_a_collapse_is_logged_and_no_warning(caplog: pytest.LogCaptureFixture) -
 )
 def test_bad_bounds(bounds: object, match: str) -> None:
     with pytest.raises(ConfigError, match=match):
-        dms_candidates(gp(), bounds, config=CHEAP)  # type: ignore[arg-type]
+        dms_candidates(gp(), bounds, config=TRAINED)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +308,7 @@ def test_bad_bounds(bounds: object, match: str) -> None:
 )
 def test_bad_options(options: dict[str, object], match: str) -> None:
     with pytest.raises(ConfigError, match=match):
-        dms_candidates(gp(), BOUNDS, **{"config": CHEAP, **options})  # type: ignore[arg-type]
+        dms_candidates(gp(), BOUNDS, **{"config": TRAINED, **options})  # type: ignore[arg-type]
 
 
 def test_models_of_more_than_one_outcome() -> None:
@@ -337,11 +329,11 @@ def test_models_of_more_than_one_outcome() -> None:
 @pytest.mark.parametrize("name", ["deterministic", "ensemble", "variational"])
 def test_a_model_that_cannot_be_conditioned_says_so(name: str, options: dict[str, object]) -> None:
     with pytest.raises(ModeseekError, match=r"takes no pending points .* use q=1"):
-        dms_candidates(MODELS[name](), BOUNDS, config=CHEAP, **options)  # type: ignore[arg-type]
+        dms_candidates(MODELS[name](), BOUNDS, config=TRAINED, **options)  # type: ignore[arg-type]
 
 
 def test_training_on_observations_needs_some() -> None:
-    observed = dataclasses.replace(CHEAP, train_on="observed")
+    observed = dataclasses.replace(TRAINED, train_on="observed")
     assert dms_candidates(gp(), BOUNDS, config=observed).shape == (1, 2)
     assert dms_candidates(MODELS["matern"](), BOUNDS, config=observed).shape == (1, 2)
     with pytest.raises(ConfigError, match="Parabolas has none"):
@@ -351,7 +343,7 @@ def test_training_on_observations_needs_some() -> None:
 def test_a_posterior_without_finite_values_is_an_error() -> None:
     model = GenericDeterministicModel(lambda X: X.sum(-1, keepdim=True) * torch.nan)
     with pytest.raises(ModeseekError, match="not finite"):
-        dms_candidates(model, BOUNDS, config=CHEAP)
+        dms_candidates(model, BOUNDS, config=TRAINED)
 
 
 @pytest.mark.gpu
@@ -361,7 +353,7 @@ def test_on_a_gpu(kernel: Callable[[], MaternKernel | None]) -> None:
     X, Y = (tensor.cuda() for tensor in branin())
     bounds = BOUNDS.cuda()
     model = SingleTaskGP(X, Y, covar_module=kernel(), input_transform=Normalize(2, bounds=bounds))
-    x = dms_candidates(model, bounds, q=2, X_pending=X[:1], config=CHEAP, generator=generator())
+    x = dms_candidates(model, bounds, q=2, X_pending=X[:1], config=TRAINED, generator=generator())
     assert x.device == bounds.device
     assert (x >= bounds[0]).all()
     assert (x <= bounds[1]).all()

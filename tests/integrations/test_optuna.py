@@ -23,12 +23,10 @@ from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarnin
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.proposer import generator
+from shared import SMALLEST
 
-CHEAP = DMSConfig(m=16, S=16, epochs=2, steps=3, hidden=8)
 FAIR = DMSConfig(m=128, S=64, epochs=30, steps=10, hidden=32)
 SQUARE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
-
-pytestmark = pytest.mark.filterwarnings("ignore::modeseek.errors.CollapseWarning")
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +53,7 @@ def seen(monkeypatch):
 
 
 def sampler(**settings) -> DMSSampler:
-    return DMSSampler(**{"seed": 0, "config": CHEAP, "n_startup_trials": 3} | settings)
+    return DMSSampler(**{"seed": 0, "config": SMALLEST, "n_startup_trials": 3} | settings)
 
 
 def bowl(trial: optuna.Trial) -> float:
@@ -100,7 +98,7 @@ def test_same_data_same_suggestions_as_the_optimizer():
         "lr": FloatDistribution(1e-4, 1.0, log=True),
         "k": IntDistribution(0, 20, step=2),
     }
-    opt, study = Optimizer(space, seed=7, config=CHEAP), study_of(sampler(seed=7))
+    opt, study = Optimizer(space, seed=7, config=SMALLEST), study_of(sampler(seed=7))
     rng = np.random.default_rng(0)
 
     def value(params):
@@ -451,7 +449,7 @@ def test_the_order_of_parameters_changes_nothing():
 
 
 def test_reseeding_changes_what_comes_next_and_reaches_the_independent_sampler():
-    unpolished = replace(CHEAP, polish=False)  # polish may lead both to one optimum
+    unpolished = replace(SMALLEST, polish=False)  # polish may lead both to one optimum
     one, two = (study_of(sampler(config=unpolished, independent_sampler=Witness()), 5) for _ in range(2))
     two.sampler.reseed_rng()
     one.optimize(bowl, n_trials=4)

@@ -17,11 +17,11 @@ from ray import tune  # noqa: E402
 from ray.tune.search import ConcurrencyLimiter  # noqa: E402
 from ray.tune.search.optuna import OptunaSearch  # noqa: E402
 
-from modeseek import DMSConfig, ModeseekError  # noqa: E402
+from modeseek import ModeseekError  # noqa: E402
 from modeseek.integrations.optuna import DMSSampler  # noqa: E402
 from modeseek.integrations.ray import FiniteOptunaSearch  # noqa: E402
+from shared import TRAINED  # noqa: E402
 
-CHEAP = DMSConfig(m=64, S=64, epochs=20, steps=10, hidden=32)
 SPACE = {
     "lr": tune.loguniform(1e-5, 1e-1),
     "units": tune.randint(50, 201),
@@ -39,7 +39,7 @@ def _local_ray() -> Iterator[None]:
 
 
 def sampler() -> DMSSampler:
-    return DMSSampler(seed=0, config=CHEAP, n_startup_trials=6)
+    return DMSSampler(seed=0, config=TRAINED, n_startup_trials=6)
 
 
 def study_states(search: OptunaSearch) -> list[TrialState]:

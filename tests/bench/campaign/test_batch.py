@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +28,18 @@ from modeseek.bench.tasks import Problem, find_task
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
+from shared import SMALLEST, generator
 
-TASK = "styblinski-tang-2"
-CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
+TASK = "styblinski-tang-2"  # here with 6 + 8 evaluations
+OTHERS = ("branin-2", "six-hump-camel-2")  # with 5 + 6
 
 
 @pytest.fixture(autouse=True)
-def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
+def _cheap(monkeypatch: pytest.MonkeyPatch, shorten: Callable[[str, int, int], None]) -> None:
+    shorten(TASK, 6, 8)
+    for other in OTHERS:
+        shorten(other, 5, 6)
+    monkeypatch.setattr(Work, "config", property(lambda self: SMALLEST))
 
 
 def works(n: int) -> list[Work]:
@@ -63,12 +68,12 @@ def test_a_stopped_batch_goes_on_as_if_never_stopped(
     whole = list(run_batches(works(3), tmp_path / "whole"))
     monkeypatch.setattr(batch, "SAVE_EVERY", save_every)
     with monkeypatch.context() as stopped:
-        stop_at(37, KeyboardInterrupt(), stopped)
+        stop_at(11, KeyboardInterrupt(), stopped)
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(works(3), tmp_path / "stopped"))
     (file,) = (tmp_path / "stopped").glob("*/*.batch")
     with monkeypatch.context() as early:
-        stop_at(30, AssertionError("it began anew"), early)
+        stop_at(9, AssertionError("it began anew"), early)
         resumed = list(run_batches(works(3), tmp_path / "stopped"))
     assert [r.status for r in resumed] == ["complete"] * 3
     assert [(r.observed, r.values) for r in resumed] == [(r.observed, r.values) for r in whole]
@@ -76,7 +81,7 @@ def test_a_stopped_batch_goes_on_as_if_never_stopped(
     assert not file.exists()
 
 
-@pytest.mark.parametrize("number", [0, 7, 20, 37])
+@pytest.mark.parametrize("number", [0, 3, 6, 11])
 def test_a_batch_stopped_in_an_evaluation_goes_on_as_if_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -101,7 +106,7 @@ def test_a_failing_replication_does_not_stop_the_rest_of_its_batch(
     suggested = []
 
     def failing(problem: Problem, U: np.ndarray, replications: list[int], number: int) -> tuple[np.ndarray, np.ndarray]:
-        if number == 37 and 1 in replications:
+        if number == 11 and 1 in replications:
             raise RuntimeError("replication 1 of four")
         return observe_all(problem, U, replications, number)
 
@@ -109,11 +114,11 @@ def test_a_failing_replication_does_not_stop_the_rest_of_its_batch(
     monkeypatch.setattr(dms, "suggest", lambda X, *rest, **named: suggested.append(X) or suggest(X, *rest, **named))
     records = list(run_batches(works(4), tmp_path))
     assert [(r.replication, r.status, len(r.values)) for r in records] == [
-        (r, "failed" if r == 1 else "complete", 37 if r == 1 else 60) for r in range(4)
+        (r, "failed" if r == 1 else "complete", 11 if r == 1 else 14) for r in range(4)
     ]
     assert "replication 1 of four" in (records[1].error or "")
     assert {r.batch for r in records} == {1, 2}
-    assert sum(len(X) for X in suggested) == 3 * 40 + 17 + 4 + 2 + 1, "the halves went on from where the whole was"
+    assert sum(len(X) for X in suggested) == 3 * 8 + 5 + 4 + 2 + 1, "the halves went on from where the whole was"
     assert records[2].iterations[0] / 2 == pytest.approx(records[0].iterations[0]), "shares of the same seconds"
     assert not list(tmp_path.glob("*/*.batch*"))
 
@@ -130,7 +135,7 @@ def test_a_full_disk_is_no_failure_of_the_replications(tmp_path: Path, monkeypat
 def test_a_stopped_batch_goes_on_where_less_would_fit_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = list(run_batches(works(4), tmp_path / "whole"))
     with monkeypatch.context() as stopped:
-        stop_at(37, KeyboardInterrupt(), stopped)
+        stop_at(11, KeyboardInterrupt(), stopped)
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(works(4), tmp_path / "stopped"))
     monkeypatch.setattr(batch, "replications_that_fit", lambda work: 3)
@@ -142,10 +147,10 @@ def test_a_stopped_batch_goes_on_where_less_would_fit_now(tmp_path: Path, monkey
 
 def test_a_stopped_batch_goes_on_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as stopped:
-        stop_at(37, KeyboardInterrupt(), stopped)
+        stop_at(11, KeyboardInterrupt(), stopped)
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(works(3), tmp_path))
-    stop_at(30, AssertionError("it began anew"), monkeypatch)
+    stop_at(9, AssertionError("it began anew"), monkeypatch)
     some, rest = [works(3)[1]], [works(3)[0], works(3)[2]]
     for part in (some, rest):
         assert [(r.replication, r.status) for r in run_batches(part, tmp_path)] == [
@@ -180,9 +185,9 @@ def test_parts_of_a_campaign_draw_different_numbers(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(batch, "replications_that_fit", lambda work: 3)
     monkeypatch.setattr(dms, "suggest", listening)
-    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(2)]
+    both = [Work(task, "dms", r) for task in OTHERS for r in range(2)]
     list(run_batches([*both[1:], both[0]], tmp_path))
-    assert len(set(seeds)) == len(seeds) == 4 * find_task("branin-2").budget
+    assert len(set(seeds)) == len(seeds) == 4 * find_task(OTHERS[0]).budget
 
 
 def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +197,7 @@ def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: p
     whole = list(run_batches(group, tmp_path / "whole"))
     with monkeypatch.context() as stopped:
         advance = batch._advance
-        stopped.setattr(batch, "_advance", lambda *args: interrupt() if args[-1] == 23 else advance(*args))
+        stopped.setattr(batch, "_advance", lambda *args: interrupt() if args[-1] == 3 else advance(*args))
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(group, tmp_path / "stopped"))
     resumed = list(run_batches(group, tmp_path / "stopped"))
@@ -211,7 +216,7 @@ def test_acquisition_functions_run_as_batches_too(tmp_path: Path, monkeypatch: p
 def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = ["branin-2", "six-hump-camel-2"]
+    tasks = list(OTHERS)
     sizes = []
     monkeypatch.setattr(dms, "suggest", lambda X, *rest, **named: sizes.append(len(X)) or suggest(X, *rest, **named))
     records = run_campaign([*tasks, TASK], ["dms"], Store(tmp_path), reps=2, engine="batch", progress=False)
@@ -232,10 +237,10 @@ def test_tasks_of_one_size_share_a_batch_and_are_observed_as_alone(
 
 
 def test_a_batch_of_several_tasks_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(2)]
+    both = [Work(task, "dms", r) for task in OTHERS for r in range(2)]
     whole = list(run_batches(both, tmp_path / "whole"))
     with monkeypatch.context() as stopped:
-        stop_at(20, KeyboardInterrupt(), stopped)
+        stop_at(8, KeyboardInterrupt(), stopped)
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(both, tmp_path / "stopped"))
     resumed = list(run_batches(both, tmp_path / "stopped"))
@@ -244,7 +249,7 @@ def test_a_batch_of_several_tasks_goes_on_after_a_stop(tmp_path: Path, monkeypat
 
 def test_a_batch_of_another_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as stopped:
-        stop_at(30, KeyboardInterrupt(), stopped)
+        stop_at(9, KeyboardInterrupt(), stopped)
         with pytest.raises(KeyboardInterrupt):
             list(run_batches(works(2), tmp_path))
     monkeypatch.setattr(Work, "config", property(lambda self: DMSConfig(m=33)))
@@ -258,8 +263,8 @@ def test_a_replication_in_a_batch_is_as_it_would_be_alone(tmp_path: Path) -> Non
     alone = run_replication(works(3)[1])
     begun = find_task(TASK).n_initial + 4
     np.testing.assert_allclose(batched.inputs[:begun], alone.inputs[:begun], atol=1e-3)
-    assert (len(batched.inputs), len(batched.fell_back or [])) == (60, 40)
-    assert (len(alone.inputs), len(alone.fell_back or [])) == (60, 40)
+    assert (len(batched.inputs), len(batched.fell_back or [])) == (14, 8)
+    assert (len(alone.inputs), len(alone.fell_back or [])) == (14, 8)
 
 
 @pytest.mark.parametrize("content", [b"\x10\x00\x00", b"\x02\x00\x00\x00\x00\x00\x00\x00{}"])
@@ -305,13 +310,13 @@ def test_a_batch_of_several_tasks_is_split_as_well(tmp_path: Path, monkeypatch: 
         return suggest(X, *rest, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(dms, "suggest", small)
-    both = [Work(task, "dms", r) for task in ("branin-2", "six-hump-camel-2") for r in range(3)]
+    both = [Work(task, "dms", r) for task in OTHERS for r in range(3)]
     records = list(run_batches(both, tmp_path))
     assert [(r.task, r.replication, r.status) for r in records] == [(w.task, w.replication, "complete") for w in both]
 
 
 def test_one_replication_out_of_memory_names_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_at(20, torch.cuda.OutOfMemoryError(), monkeypatch)
+    stop_at(6, torch.cuda.OutOfMemoryError(), monkeypatch)
     with pytest.raises(DeviceError, match="m and S"):
         list(run_batches(works(2), tmp_path))
 
@@ -325,7 +330,7 @@ def test_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_all_are_observed_as_each_is() -> None:
     U = np.random.default_rng(0).random((3, 2))
-    for number in (0, 17):
+    for number in (0, 9):
         observed, values = observe_all(find_task(TASK), U, [4, 0, 9], number)
         single = [observe(find_task(TASK), u, r, number) for u, r in zip(U, [4, 0, 9], strict=True)]
         np.testing.assert_allclose(np.stack([observed, values], 1), single, rtol=1e-12)
@@ -338,10 +343,10 @@ def test_the_plan_is_not_below_what_is_used(task: str, paper: bool, monkeypatch:
     monkeypatch.undo()
     problem, work = find_task(task), Work(task, "dms-paper" if paper else "dms", 0, "cuda")
     n, b = problem.n_initial + problem.budget, 8
-    X = torch.rand(b, n, problem.d, dtype=torch.float64, device="cuda")
+    X = torch.rand(b, n, problem.d, dtype=torch.float64, generator=generator()).cuda()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     assert work.config is not None
-    suggest(X, problem.values(X), work.config, torch.Generator().manual_seed(0))  # type: ignore[misc]
+    suggest(X, problem.values(X), work.config, generator())  # type: ignore[misc]
     used = (torch.cuda.max_memory_allocated() - before) / b
     assert used < bytes_of_replication(work) < 20 * used

@@ -14,8 +14,7 @@ from modeseek.bench.report.report import write_report
 from modeseek.config import DMSConfig
 from modeseek.diffusion.network import initialize, layers
 from modeseek.dms import STAGES
-
-CHEAP = DMSConfig(m=32, K=1, S=16, epochs=2, steps=2, hidden=16)
+from shared import SMALLEST
 
 
 def test_the_floor_counts_the_multiplications_of_training_and_sampling() -> None:
@@ -60,8 +59,8 @@ def test_a_machine_has_a_speed() -> None:
 
 
 def test_measurements_become_tables_and_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "DMSConfig", lambda **sizes: CHEAP)
-    monkeypatch.setattr("modeseek.bench.tasks.Problem.config", lambda self: CHEAP)
+    monkeypatch.setattr(cost, "DMSConfig", lambda **sizes: SMALLEST)
+    monkeypatch.setattr("modeseek.bench.tasks.Problem.config", lambda self: SMALLEST)
     monkeypatch.setattr(cost, "speed_of", lambda device: Speed(1e10, 1e10, 1e10))
     for _ in range(2):  # measured again, a row is replaced
         for m in measure_batches(["styblinski-tang-2"], [1, 3], repeats=1):

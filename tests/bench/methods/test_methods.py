@@ -17,8 +17,8 @@ from modeseek.bench.methods import botorch_methods as bo
 from modeseek.bench.methods import make_method, method_names, optuna_methods
 from modeseek.bench.methods.method import not_known
 from modeseek.history import History
+from shared import CHEAP
 
-TINY = DMSConfig(m=40, S=20, epochs=3, steps=5, hidden=16)
 FEW: dict[str, Any] = {"optima": 4, "path_restarts": 2, "path_raw_samples": 16, "num_restarts": 2, "raw_samples": 16}
 MIXED = Space(
     {
@@ -39,7 +39,7 @@ def small(name: str, space: Space, seed: int = 0) -> Any:
         return {"pes": bo.PES, "jes": bo.JES}[name](space, seed, **FEW)
     if name == "gibbon":
         return bo.GIBBON(space, seed, candidates=200)
-    return make_method(name, space, seed, config=TINY if name.startswith("dms") else None)
+    return make_method(name, space, seed, config=CHEAP if name.startswith("dms") else None)
 
 
 def history(space: Space, n: int, seed: int = 0) -> History:

@@ -16,7 +16,6 @@ from modeseek import (
     AllTrialsFailed,
     Categorical,
     ConfigError,
-    DMSConfig,
     Float,
     Int,
     ModeseekError,
@@ -27,15 +26,10 @@ from modeseek import (
     maximize,
     minimize,
 )
+from shared import BOX, CHEAP, sphere
 
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
-BOX = Space.box([-5, -5], [5, 5])
 NAMED = Space({"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200), "act": Categorical(["relu", "tanh"])})
 QUIET = {"progress": False, "config": CHEAP, "seed": 0}
-
-
-def sphere(x):
-    return float(np.square(x).sum())
 
 
 def named(p):
