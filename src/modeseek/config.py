@@ -109,7 +109,7 @@ class DMSConfig:
 
     @classmethod
     def fast(cls) -> Self:
-        """Our settings with a model that is smaller and trained for less long."""
+        """Our settings with a smaller model, trained for a shorter time."""
         return cls(name="dms-fast", m=500, S=200, epochs=20, hold_epochs=5, steps=15)
 
     @classmethod
