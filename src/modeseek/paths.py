@@ -30,7 +30,8 @@ from modeseek.linalg import kernel
 from modeseek.pseudo import Rounding
 from modeseek.surrogate import GP, evenly
 
-FEATURES = 512  # F; docs/optimum.md
+FEATURES = 128  # F per dimension, and
+MOST_FEATURES = 512  # at most; docs/optimum.md
 SPREAD = 1024  # Sobol points among the candidates for a draw's maximum
 NEAR = 512  # points around the best observations
 OBSERVED = 500  # observed inputs among the candidates, at most
@@ -81,15 +82,17 @@ class Paths:
         return value, grad
 
 
-def draw_paths(gp: GP, count: int, source: Randomness, features: int = FEATURES) -> Paths:
+def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = None) -> Paths:
     """So many draws from the posterior of each Gaussian process.
 
     Args:
         source: of random numbers, on the CPU: a generator per batch element, or one that seeds them. A Gaussian process
             has the same draws on every device.
+        features: F; None: as many as the dimension needs.
     """
     *batch, n, d = gp.X.shape
     draws = Draws.of(source, batch)
+    features = min(FEATURES * d, MOST_FEATURES) if features is None else features
     normal = torch.special.ndtri(sobol(features, d, draws, tuple(batch)))
     frequencies = normal.to(gp.X) / gp.hyperparameters.lengthscale[..., None, :]
     amplitudes = draws.randn(2, count, features, dtype=gp.X.dtype).to(gp.X).view(*batch, 2, count, features)
