@@ -61,9 +61,10 @@ format: $(STAMP)  ## rewrite the code the way lint wants it
 test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch's LogEI
 	$(PYTEST) -m slow --timeout 3600 $(ARGS)
 
-bench: $(STAMP)  ## seconds per stage and per suggestion, beside floors, BoTorch's LogEI and Optuna's samplers
+bench: $(STAMP)  ## seconds per stage and per suggestion, beside floors, BoTorch's LogEI, Optuna's samplers and busy cores
 	$(BIN)/python -m benchmarks.iteration $(ARGS)
 	$(BIN)/python -m benchmarks.samplers
+	$(BIN)/python -m benchmarks.threads
 
 report: $(STAMP)  ## docs/results from the records in results/, and the README's table from it
 	$(BIN)/modeseek report results/ --out docs/results

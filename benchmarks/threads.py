@@ -1,6 +1,11 @@
-"""Seconds of a suggestion with one and with several threads, on cores that are idle or kept busy by an objective.
+"""Time of `Optimizer.ask` with one and with two threads, alone and beside busy processes, as ratios.
 
-python -m benchmarks.threads          # Levy-10-like data, n = 100, DMSConfig(); a row stops after --limit seconds
+    make bench                            # or: python -m benchmarks.threads --trials 20 --repeats 3
+
+Each row is a process of its own that has been told the same trials and asks several times; the median counts, and the
+first one warms up. The ratios are to one thread with nothing else to do, measured in the same run: they say whether
+threads that wait for each other are a loss on a machine that does something else as well, as it does when the objective
+is evaluated on it.
 """
 
 from __future__ import annotations
@@ -8,13 +13,17 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import statistics
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
+from typing import Any
 
-import torch
+import modeseek as ms
 
-from modeseek.config import DMSConfig
-from modeseek.dms import suggest
+D, SEED = 10, 0
+SPAWN = multiprocessing.get_context("spawn")
 
 
 def burn() -> None:
@@ -22,41 +31,61 @@ def burn() -> None:
         sum(range(10_000))
 
 
-def suggestion(threads: int, answer: Connection) -> None:
-    torch.set_num_threads(threads)
-    X = torch.rand(1, 100, 10, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    Y = -(X - 0.5).square().sum(-1)
-    for _ in range(2):  # the first one warms up
-        began = time.perf_counter()
-        suggest(X, Y, DMSConfig(), torch.Generator().manual_seed(0))
-        answer.send(time.perf_counter() - began)
-
-
-def measure(threads: int, busy: int, limit: float) -> str:
-    context = multiprocessing.get_context("spawn")
-    burners = [context.Process(target=burn, daemon=True) for _ in range(busy)]
-    here, there = context.Pipe()
-    worker = context.Process(target=suggestion, args=(threads, there), daemon=True)
-    for process in (*burners, worker):
+@contextmanager
+def started(processes: list[Any]) -> Iterator[None]:
+    for process in processes:
         process.start()
-    worker.join(limit)
-    answers = []
-    while here.poll():
-        answers.append(here.recv())
-    for process in (*burners, worker):
-        process.kill()
-    return f"{answers[1]:.2f}" if len(answers) == 2 else f"> {limit:.0f} for two"
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def ask(threads: int, trials: int, repeats: int, answer: Connection) -> None:
+    optimizer = ms.Optimizer(ms.Space.box([-5] * D, [5] * D), seed=SEED, n_initial=trials, threads=threads)
+    for trial in optimizer.ask(trials):
+        optimizer.tell(trial, float((trial.params**2).sum()))
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        trial = optimizer.ask()
+        answer.send(time.perf_counter() - began)
+        optimizer.tell(trial, float((trial.params**2).sum()))
+    answer.close()
+
+
+def measure(threads: int, busy: int, trials: int, repeats: int, limit: float) -> float:
+    """Median seconds; infinite when not even one `ask` after the first has ended within the limit."""
+    here, there = SPAWN.Pipe(duplex=False)
+    worker = SPAWN.Process(target=ask, args=(threads, trials, repeats, there), daemon=True)
+    burners = [SPAWN.Process(target=burn, daemon=True) for _ in range(busy)]
+    seconds: list[float] = []
+    with started([*burners, worker]):
+        there.close()
+        end = time.monotonic() + limit
+        while len(seconds) <= repeats and here.poll(max(0, end - time.monotonic())):
+            seconds.append(here.recv())
+    return statistics.median(seconds[1:]) if len(seconds) > 1 else float("inf")
 
 
 def main() -> None:
     """Measure and print."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=float, default=90)
+    parser.add_argument("--trials", type=int, default=100, help="told before the first ask")
+    parser.add_argument("--repeats", type=int, default=5, help="suggestions in a row of the table")
+    parser.add_argument("--limit", type=float, default=120, help="seconds after which a measurement is given up")
     args = parser.parse_args()
-    cores = os.cpu_count() or 1
-    print(f"| busy cores of {cores} | 1 thread, s | {cores} threads, s |\n|---|---|---|")
-    for busy in sorted({0, cores // 2, cores}):
-        print(f"| {busy} | {measure(1, busy, args.limit)} | {measure(cores, busy, args.limit)} |", flush=True)
+    print(f"| busy processes on {cores} cores | 1 thread | 2 threads |\n|---|---|---|")
+    alone = 0.0
+    for busy in sorted({0, max(1, cores // 2), cores}):
+        row = []
+        for threads in (1, 2):
+            seconds = measure(threads, busy, args.trials, args.repeats, args.limit)
+            alone = alone or seconds
+            row.append(f"{seconds / alone:.2f}" if seconds < float("inf") else f"> {args.limit / alone:.0f}")
+        print(f"| {busy} | {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

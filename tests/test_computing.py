@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
+import numpy as np
 import pytest
 import torch
 
+from modeseek import DMSConfig, Optimizer
 from modeseek.computing import computing
 from modeseek.errors import DeviceError
+from shared import BOX, run
 
 CPU = torch.device("cpu")
+WIDE = DMSConfig(epochs=2, steps=4)  # m, S and the network are large enough for threads to share the work
 
 
 def test_threads_are_limited_here_and_nowhere_else() -> None:
@@ -43,3 +50,28 @@ def test_modes_of_the_caller_do_not_reach_in() -> None:
             assert (x @ x).dtype == torch.float32
             assert not torch.is_inference_mode_enabled()
         assert torch.is_inference_mode_enabled()
+
+
+def suggestions(n: int, threads: int = 1) -> list[list[float]]:
+    """Of the model, after twelve evaluations of the design."""
+    opt = run(Optimizer(BOX, seed=4, config=WIDE, n_initial=12, threads=threads), 12 + n)
+    return [list(trial.unit) for trial in opt.trials[12:]]
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_one_seed_and_one_thread_give_one_run_in_any_process(threads: str) -> None:
+    """To the last bit, however many threads torch has by itself."""
+    script = f"import sys; sys.path[:0] = {sys.path!r}; from test_computing import suggestions; print(suggestions(3))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.strip() == str(suggestions(3))
+
+
+def test_another_number_of_threads_changes_the_first_suggestion_by_no_more_than_rounding() -> None:
+    np.testing.assert_allclose(suggestions(1, threads=2), suggestions(1), atol=1e-4)

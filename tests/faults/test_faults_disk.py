@@ -13,7 +13,7 @@ import pytest
 from files import saved
 
 from modeseek import CheckpointError, CheckpointInUse, Optimizer, TrialState, minimize
-from shared import BOX, CHEAP, sphere
+from shared import BOX, CHEAP, is_alive, sphere, until
 
 resource = pytest.importorskip("resource", reason="limits and signals of POSIX")
 
@@ -56,12 +56,9 @@ def test_fault_20_kill_9_at_any_moment(tmp_path):
     for round_ in range(3):
         seen = len((tmp_path / "told").read_text().split()) if round_ else 0
         with python(RUN.format(die_in_trial=False, n_initial=1000), cwd=tmp_path) as job:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                if (tmp_path / "told").exists() and len((tmp_path / "told").read_text().split()) > seen + 5:
-                    break
-                time.sleep(0.01)
-            time.sleep(0.0137 * round_)
+            log = tmp_path / "told"
+            until(lambda: log.exists() and len(log.read_text().split()) > seen + 5)  # noqa: B023
+            time.sleep(0.0137 * round_)  # to be elsewhere in a save; no moment is the wrong one
             job.kill()
         told = {float(line) for line in (tmp_path / "told").read_text().splitlines()}
         trials = Optimizer.load(tmp_path / "run").trials
@@ -84,25 +81,11 @@ def test_fault_20_workers_end_with_a_killed_parent(tmp_path):
         """)
     )
     job = subprocess.Popen([sys.executable, "job.py"], cwd=tmp_path)
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.glob("worker-*"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
     job.kill()
     job.wait()
     workers = [int(p.name.split("-")[1]) for p in tmp_path.glob("worker-*")]
-    assert len(workers) == 2
-    deadline = time.monotonic() + 20
-    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(alive(pid) for pid in workers)
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    until(lambda: not any(is_alive(pid) for pid in workers), 20)
 
 
 @pytest.fixture

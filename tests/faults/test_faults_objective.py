@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import warnings
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 
 from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
 from modeseek.dms import fit_surrogate
-from shared import BOX, CHEAP, sphere
+from shared import BOX, CHEAP, sphere, until
 
 QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
 
@@ -188,7 +187,8 @@ def test_fault_25_ctrl_c_with_workers(tmp_path):
                 open("second", "x").close()
                 time.sleep(60)
         if __name__ == "__main__":
-            result = minimize(f, Space.box([0], [1]), 2, n_workers=2, checkpoint="run", progress=False, seed=0)
+            result = minimize(f, Space.box([0], [1]), 2, n_workers=2, checkpoint="run", progress=False, seed=0,
+                              callbacks=[lambda opt, trial: open("told", "x").close()])
             print(result.stopped, sorted(t.state.value for t in result.trials))
         """)
     )
@@ -200,10 +200,7 @@ def test_fault_25_ctrl_c_with_workers(tmp_path):
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "second").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)  # for the other worker to be idle, and the first value to be told
+    until(lambda: (tmp_path / "second").exists() and (tmp_path / "told").exists())
     os.killpg(job.pid, signal.SIGINT)
     out, _ = job.communicate(timeout=30)
     assert out.strip() == "interrupted ['complete', 'running']"  # and no traceback of a worker
@@ -230,8 +227,8 @@ def test_fault_01_a_region_that_always_fails_is_left(seed):
         warnings.simplefilter("ignore")
         box, config = Space.box([0, 0], [1, 1]), DMSConfig.fast()
         result = minimize(
-            objective, box, 40, seed=seed, config=config, n_initial=8, catch=(ValueError,), progress=False
+            objective, box, 28, seed=seed, config=config, n_initial=8, catch=(ValueError,), progress=False
         )
     failed = [trial.state is TrialState.FAILED for trial in result.trials]
-    assert sum(failed) <= 15
+    assert sum(failed) <= 11
     assert result.best.value < -0.6

@@ -5,11 +5,15 @@ import subprocess
 import sys
 import textwrap
 
+import optuna
 import pytest
 import torch
+from botorch.models import SingleTaskGP
 
 from modeseek import Categorical, DeviceError, Float, Int, Optimizer, Space, dms
-from shared import CHEAP
+from modeseek.integrations.botorch import dms_candidates
+from modeseek.integrations.optuna import DMSSampler
+from shared import CHEAP, generator, hill
 
 PARAMETERS = {"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200), "act": Categorical(["relu", "tanh"])}
 
@@ -109,11 +113,12 @@ SURROUNDINGS = {
 }
 
 
-def run_within(path, around):
-    """Two trials outside, then all within: ask, tell, save; load, ask, recommend."""
-    opt = Optimizer(Space.box([-5, -5], [5, 5]), seed=0, config=CHEAP, n_initial=4)
+def run_within(path, around, begin):
+    """From trial number `begin` on all within: ask, tell, save; load, ask, recommend."""
+    with around() if begin == 0 else contextlib.nullcontext():
+        opt = Optimizer(Space.box([-5, -5], [5, 5]), seed=0, config=CHEAP, n_initial=4)
     for i in range(7):
-        with around() if i >= 2 else contextlib.nullcontext():
+        with around() if i >= begin else contextlib.nullcontext():
             trial = opt.ask()
             opt.tell(trial, float((trial.params**2).sum()))
             opt.save(path)
@@ -123,7 +128,56 @@ def run_within(path, around):
         return again.trials, again.recommend()
 
 
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory):
+    return run_within(tmp_path_factory.mktemp("plain") / "run", contextlib.nullcontext, 0)
+
+
+@pytest.mark.parametrize("begin", [0, 5], ids=["from the beginning", "after the first suggestion"])
 @pytest.mark.parametrize("name", SURROUNDINGS)
-def test_fault_31_the_callers_settings_of_torch_change_nothing(tmp_path, name):
-    plain = run_within(tmp_path / "plain", contextlib.nullcontext)
-    assert run_within(tmp_path / "run", SURROUNDINGS[name]) == plain
+def test_fault_31_the_callers_settings_of_torch_change_nothing(tmp_path, plain_run, name, begin):
+    assert run_within(tmp_path / "run", SURROUNDINGS[name], begin) == plain_run
+
+
+def study_within(around, begin):
+    sampler = DMSSampler(seed=0, config=CHEAP, n_startup_trials=3)
+    study = optuna.create_study(sampler=sampler)
+    for i in range(6):
+        with around() if i >= begin else contextlib.nullcontext():
+            study.optimize(lambda trial: trial.suggest_float("x", 0, 1) ** 2 + trial.suggest_int("k", 0, 9), n_trials=1)
+    return [trial.params for trial in study.trials]
+
+
+@pytest.fixture(scope="module")
+def plain_study():
+    return study_within(contextlib.nullcontext, 0)
+
+
+@pytest.mark.parametrize("begin", [0, 4], ids=["from the beginning", "after the first suggestion"])
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_fault_31_of_the_sampler_neither(plain_study, name, begin):
+    assert study_within(SURROUNDINGS[name], begin) == plain_study
+
+
+def candidates(around, within_from):
+    """Two candidates of a BoTorch model, made and conditioned outside as users do, and one more beside them."""
+    X, Y = (tensor[0] for tensor in hill(12, 2))
+    model = SingleTaskGP(X, Y[:, None], outcome_transform=None)
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64, device="cpu")
+    with around() if within_from == 0 else contextlib.nullcontext():
+        first = dms_candidates(model, bounds, q=2, config=CHEAP, generator=generator(1))
+    with around():
+        return first, dms_candidates(model, bounds, X_pending=first, config=CHEAP, generator=generator(2))
+
+
+@pytest.fixture(scope="module")
+def plain_candidates():
+    return candidates(contextlib.nullcontext, 0)
+
+
+@pytest.mark.parametrize("within_from", [0, 1], ids=["from the beginning", "after the first suggestion"])
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_fault_31_of_candidates_for_botorch_neither(plain_candidates, name, within_from):
+    for here, plain in zip(candidates(SURROUNDINGS[name], within_from), plain_candidates, strict=True):
+        assert here.dtype == plain.dtype
+        assert torch.equal(here, plain)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +20,7 @@ from worker import CHEAP, TRIALS, measure, open_storage
 
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
+from shared import until
 
 WORKER = Path(__file__).with_name("worker.py")
 WORKERS = 4
@@ -129,12 +129,12 @@ def test_of_two_that_announce_nearly_the_same_point_one_moves(monkeypatch: pytes
 
 def kill_the_hanging_one(study: optuna.Study, process: subprocess.Popen[bytes]) -> int:
     """The number of the trial that was running."""
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        for trial in study.get_trials(deepcopy=False):
-            if "hanging" in trial.user_attrs:
-                assert trial.user_attrs["hanging"] == process.pid
-                os.kill(process.pid, signal.SIGKILL)
-                return trial.number
-        time.sleep(0.1)
-    raise TimeoutError("no trial of the first worker was seen hanging")
+
+    def hanging() -> list[FrozenTrial]:
+        return [trial for trial in study.get_trials(deepcopy=False) if "hanging" in trial.user_attrs]
+
+    until(hanging, SECONDS)
+    (trial,) = hanging()
+    assert trial.user_attrs["hanging"] == process.pid
+    os.kill(process.pid, signal.SIGKILL)
+    return trial.number

@@ -7,12 +7,12 @@ import json
 import multiprocessing
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from modeseek.bench.campaign.records import Record, Store, TornRecord
+from shared import until
 
 
 def record(replication: int = 0, **changes: object) -> Record:
@@ -159,9 +159,7 @@ def test_two_writers_and_a_kill_lose_nothing_that_was_appended(tmp_path: Path) -
     writers = [spawn.Process(target=_append_for_ever, args=(str(tmp_path), first)) for first in (0, 1)]
     for writer in writers:
         writer.start()
-    deadline = time.monotonic() + 60
-    while len(list(Store(tmp_path))) < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(list(Store(tmp_path))) >= 20)
     before = {r.key for r in Store(tmp_path)}
     for writer in writers:
         assert writer.pid is not None
