@@ -70,7 +70,6 @@ def test_a_problem_and_a_method_of_ones_own_run_in_a_campaign(tmp_path: Path) ->
     assert designs["sobol"] == designs["Nearby"], "all methods start from the same points"
 
 
-@pytest.mark.xfail(reason="the report finds the optimum of a task by its name, and knows its own tasks only")
 def test_the_report_shows_them(tmp_path: Path) -> None:
     assert main(["report", str(campaign_of_own(tmp_path)), "--out", str(tmp_path / "report")]) == 0
     assert "| reaction |" in (tmp_path / "report/report.md").read_text()

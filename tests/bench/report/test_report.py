@@ -560,21 +560,28 @@ def test_growth_is_drawn_a_row_a_line_of_its_table(tmp_path: Path, monkeypatch: 
     assert len(titles) == 3
 
 
+def test_a_record_cannot_name_a_file_to_be_run(
+    tmp_path: Path, make_record: MakeRecord, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trap, sprung = tmp_path / "trap.py", tmp_path / "sprung"
+    trap.write_text(f"open({str(sprung)!r}, 'w')\nproblem = None\n")
+    record = make_record("levy-10", "dms", 0, 0.1)
+    Store(tmp_path / "results").append(dataclasses.replace(record, task=f"{trap}:problem"))
+    assert main(["report", str(tmp_path / "results"), "--out", str(tmp_path / "out")]) == 1
+    assert "not a task of this package" in capsys.readouterr().err
+    assert not sprung.exists()
+
+
 def test_a_task_of_a_file_has_tables_of_its_own(tmp_path: Path, make_record: MakeRecord, section: SectionOf) -> None:
-    (tmp_path / "folder").mkdir()
-    file = tmp_path / "folder" / "mine.py"
-    file.write_text(
-        "import dataclasses\nfrom modeseek.bench.tasks import find_task\n"
-        "problem = dataclasses.replace(find_task('levy-10'), name='mine')\n"
-    )
     results = tmp_path / "results"
     for method, level in (("dms", 0.01), ("ei", 0.1)):
         for replication in range(8):
-            Store(results).append(make_record(f"{file}:problem", method, replication, level))
+            record = make_record("levy-10", method, replication, level)
+            Store(results).append(dataclasses.replace(record, task="mine", optimum=0.0))
     assert main(["bench", "pack", str(results), "--inputs", "real"]) == 0
     shutil.rmtree(next(path for path in results.iterdir() if path.is_dir()))
     assert [path.name for path in results.glob("*")] == ["own.parquet"]
     assert main(["report", str(results), "--out", str(tmp_path / "out")]) == 0
-    assert f"| {file}:problem | **" in section(tmp_path / "out", "Own tasks: final simple regret")
+    assert "| mine | **" in section(tmp_path / "out", "Own tasks: final simple regret")
     assert "own tasks, at the end" in section(tmp_path / "out", TITLES["against"])
     assert (tmp_path / "out" / "own-curves.png").exists()

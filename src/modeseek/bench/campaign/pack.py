@@ -20,6 +20,7 @@ and compress together.
 | stages, stage_seconds | list of string, list of float32 | names and seconds of the stages |
 | inputs | list of lists of float32 | one row per evaluation, to 7 digits; empty where not known |
 | fell_back | list of bool | null where not known |
+| optimum | float64 | of tasks that the package does not know; there only where a record has one |
 
 A column of numbers is float64 where float32 would lose digits. The file's metadata has `modeseek.schema` (the version
 of this table) and `modeseek.checksum` (SHA-256 of all columns' content), which reading verifies.
@@ -50,7 +51,7 @@ Inputs = Literal["all", "real", "none"]
 _TEXTS = ("task", "method", "status", "version", "revision", "device", "error")
 _COUNTS = {"replication": "int32", "batch": "int32", "n_initial": "int32", "seed": "int64", "fit_evaluations": "int64"}
 _NUMBERS = ("values", "noise", "iterations", "stage_seconds")
-_NULLABLE = ("config", "error", "fell_back")
+_NULLABLE = ("config", "error", "fell_back", "optimum")
 
 
 class DamagedRecords(ModeseekError):
@@ -173,6 +174,8 @@ def _columns(records: Sequence[Record], inputs: Inputs) -> dict[str, Any]:
     ends = np.cumsum([0, *(len(r.inputs) if kept[r.task] else 0 for r in records)])
     columns["inputs"] = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), _lists(rows))
     columns["fell_back"] = pa.array([r.fell_back for r in records], pa.list_(pa.bool_()))
+    if any(r.optimum is not None for r in records):
+        columns["optimum"] = pa.array([r.optimum for r in records], pa.float64())
     return columns
 
 
@@ -215,6 +218,7 @@ def _records(table: Any) -> list[Record]:
     """Rows as records."""
     plain = {name: table[name].to_pylist() for name in (*_TEXTS, *_COUNTS, "config", "stages", "fell_back")}
     numbers = {name: _numbers(table[name]) for name in _NUMBERS}
+    optima = table["optimum"].to_pylist() if "optimum" in table.column_names else [None] * table.num_rows
     inputs = table["inputs"].combine_chunks()
     rows, ends = _numbers(_chunked(inputs.flatten())), np.cumsum([0, *inputs.value_lengths().to_pylist()])
     records = []
@@ -229,6 +233,7 @@ def _records(table: Any) -> list[Record]:
             "observed": observed.tolist(),
             "iterations": numbers["iterations"][i],
             "inputs": rows[ends[i] : ends[i + 1]],
+            "optimum": optima[i],
         }
         records.append(Record(**of_row))
     return records

@@ -54,6 +54,7 @@ class Record:
     error: str | None = None
     inputs: list[list[float]] = field(default_factory=list)  # n x d on the unit cube as evaluated; empty: not known
     fell_back: list[bool] | None = None  # of DMS: whether each iteration did without its diffusion model
+    optimum: float | None = None  # that regret is measured against, of a task from a file; the package knows the others
 
     @property
     def revision(self) -> str:
@@ -177,6 +178,7 @@ def is_whole(record: Any) -> bool:
         and all(map(math.isfinite, numbers))
         and all(isinstance(text, str) for text in texts)
         and isinstance(record.config, dict | None)
+        and (record.optimum is None or math.isfinite(record.optimum))
         and bool(record.key)  # RecursionError where the configuration is nested too deep for one
         and len(record.observed) == len(record.values)
         and len(record.inputs) in (0, len(record.values))

@@ -241,6 +241,7 @@ def record_of(
         error=error,
         inputs=inputs[: len(observed)].tolist(),
         fell_back=fell_back,
+        optimum=find_task(work.task).optimum if is_file_name(work.task) else None,
     )
 
 

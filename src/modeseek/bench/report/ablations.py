@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from modeseek.bench.methods.variants import DEFAULT, PRESET, SETTINGS, WITHOUT, ablation, ablations, values
 from modeseek.bench.report import figures
-from modeseek.bench.report.curves import Curves, Gathered, p_value, unbeaten, verdict
+from modeseek.bench.report.curves import Curves, Gathered, is_known, p_value, unbeaten, verdict
 from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
 
 TITLES = {
@@ -41,7 +41,7 @@ class Split(NamedTuple):
 
 def split(gathered: Gathered) -> Split:
     """The curves that a comparison of methods is about, those of ablations, and those of missing ingredients."""
-    ablated = {task: set(ablations(task)) - {PRESET} for task in gathered}
+    ablated = {task: set(ablations(task)) - {PRESET} if is_known(task) else set[str]() for task in gathered}
     removed = {task: set(WITHOUT) for task in gathered}
     compared = {
         task: {n: c for n, c in of.items() if n not in ablated[task] | removed[task]} for task, of in gathered.items()

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from modeseek.bench.campaign.records import Record
+from modeseek.bench.loading import is_file_name
 from modeseek.bench.methods import method_names
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.errors import ConfigError, ModeseekError
@@ -78,17 +79,33 @@ def gather(records: Iterable[Record]) -> Gathered:
             task=task,
             method=method,
             replications=tuple(record.replication for record in same),
-            regret=np.maximum(find_task(task).optimum - np.maximum.accumulate(values, axis=1), 0.0),
+            regret=np.maximum(_optimum(same[0]) - np.maximum.accumulate(values, axis=1), 0.0),
             n_initial=same[0].n_initial,
         )
     return {task: {method: found[task][method] for method in in_order(found[task])} for task in tasks_in_order(found)}
 
 
 def tasks_in_order(tasks: Iterable[str]) -> list[str]:
-    """The paper's tasks, as it has them, then those for validation, then others; ConfigError for an unknown one."""
+    """The paper's tasks, as it has them, then those for validation, then others by name."""
     order = [*task_names(), *validation_names()]
-    known = {task: find_task(task).name for task in tasks}
-    return sorted(known, key=lambda task: order.index(known[task]) if known[task] in order else len(order))
+    return sorted(tasks, key=lambda task: (order.index(task) if task in order else len(order), task))
+
+
+def is_known(task: str) -> bool:
+    """Whether the package knows a task by this name; a record's word is never taken for a file to be run."""
+    return task in task_names() or task in validation_names()
+
+
+def _optimum(record: Record) -> float:
+    """What regret is measured against; ConfigError for a task that neither the package nor the record knows."""
+    if record.optimum is not None:
+        return record.optimum
+    if is_file_name(record.task):
+        raise ConfigError(
+            f"there are records of {record.task!r}, which is not a task of this package, without its optimum; "
+            "run them again, or move them away"
+        )
+    return find_task(record.task).optimum
 
 
 def in_order(methods: Collection[str]) -> list[str]:

@@ -16,6 +16,7 @@ from modeseek.bench.report.curves import (
     Measure,
     difference,
     in_order,
+    is_known,
     p_value,
     ranks,
     standing,
@@ -71,6 +72,8 @@ def _best_of_others(methods: dict[str, Curves], what: Measure) -> Curves | None:
 
 def out_of_reach(task: str) -> float | None:
     """How far the best value there is lies below the one that regret is measured against; None if it is not known."""
+    if not is_known(task):
+        return None
     problem = find_task(task)
     return None if problem.true_optimum is None else problem.optimum - problem.true_optimum
 
