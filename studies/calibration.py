@@ -1,12 +1,13 @@
 """Does what is said of the optimum hold? On functions drawn from the Gaussian process's own prior.
 
-    python -m studies.calibration [--functions 24] [--draws 100] [--lengthscales hills] [--device cuda]
+    python -m studies.calibration [--functions 24] [--draws 100] [--sizes 1,10 2,50] [--lengthscales prior]
 
 Every function has noise from the prior, observations at uniform random inputs, and length-scales either from the prior
 (at least 0.1), most of them so long that the maximum is in a corner, or uniform between 0.15 and 0.6 times √d, which
 makes hills. Counted is how often its maximum lies in the 90 % interval, over functions and parameters, and how often
-the 95 % bound on the regret of the point with the best posterior mean holds; with the hyperparameters known, with
-those fitted, and with outcomes standardized or warped before the fit as in the default. A row per d and n.
+the 95 % bound on the regret of the point with the best posterior mean holds; with the hyperparameters known, with those
+of the fit, and with those drawn around the fit, as `Optimum` does; the latter two also with the outcomes shaped as in
+the default. A row per d and n.
 
     python -m studies.calibration --features
 
@@ -26,8 +27,9 @@ from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
+from modeseek.hyperparameters import draw_hyperparameters
 from modeseek.linalg import kernel
-from modeseek.optimum import above, outside
+from modeseek.optimum import HYPERPARAMETERS, above, outside
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.paths import Paths, maxima, optima
 from modeseek.surrogate import (
@@ -80,17 +82,22 @@ def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device
 
 
 def covered(truth: Truth, gp: GP, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator) -> list[float]:
-    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width."""
-    b = len(truth.x)
-    point = gp.X.gather(-2, gp.posterior(gp.X)[0].argmax(-1)[:, None, None].expand(b, 1, gp.X.shape[-1]))
-    found = optima(gp, draws, Draws.of(generator, (b,)), also=point)
-    u = found.x.sort(-2).values
-    k = outside(draws, 0.9)
+    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width.
+
+    The Gaussian processes are a batch of H x b; those of one function are equally probable.
+    """
+    H, b, _, d = gp.X.shape
+    best = gp.posterior(gp.X)[0].mean(0).argmax(-1)
+    point = gp.X[0].gather(-2, best[:, None, None].expand(b, 1, d))
+    found = optima(gp, -(-draws // H), Draws.of(generator, (H, b)), also=point.expand(H, b, 1, d))
+    x, value = (part.movedim(0, 1).flatten(1, 2) for part in (found.x, found.value))
+    at_point = found.paths.everywhere(point.expand(H, b, 1, d))[..., 0].movedim(0, 1).flatten(1, 2)
+    u, k = x.sort(-2).values, outside(value.shape[-1], 0.9)
     low, high = u[:, k], u[:, -1 - k]
     inside = (low - 1e-6 <= truth.x) & (truth.x <= high + 1e-6)
     back = (lambda y: y) if outcomes is None else outcomes.inverse
-    at_point = torch.minimum(found.paths.everywhere(point)[..., 0], found.value)
-    bound = (back(found.value) - back(at_point)).sort(-1).values[:, above(draws, 0.95)]
+    gained = back(value) - back(torch.minimum(at_point, value))
+    bound = gained.sort(-1).values[:, above(value.shape[-1], 0.95)]
     regret = truth.value - truth.function.everywhere(point)[:, 0, 0]
     return [float(part.double().mean()) for part in (inside, regret <= bound + 1e-6, high - low)]
 
@@ -123,29 +130,33 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--lengthscales", choices=("hills", "prior"), default="hills")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--sizes", nargs="+", type=lambda text: tuple(map(int, text.split(","))), default=SIZES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--features", action="store_true", help="the error of random Fourier features instead")
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.features:
         return print_features()
-    names = ("known", "fitted", "standardized", "default")
+    names = ("known", "fitted", "drawn", "default fitted", "default drawn")
     print("| d | n | " + " | ".join(f"{name}: interval, bound, width" for name in names) + " |")
     print("|---" * (2 + len(names)) + "|", flush=True)
     device = torch.device(args.device)
-    for d, n in SIZES:
+    for d, n in args.sizes:
         generator = torch.Generator("cpu").manual_seed(args.seed)
         truth = draw(args.functions, n, d, args.lengthscales == "hills", generator, device)
         X, y = truth.known.X, truth.known.y
-        models: list[tuple[GP, OutcomeMap | None]] = [
-            (truth.known, None),
-            (fit(X, y), None),
-            fit_mapped(X, y, DMSConfig(warp="never")),
-            fit_mapped(X, y, DMSConfig()),
-        ]
-        cells = [covered(truth, gp, outcomes, args.draws, generator) for gp, outcomes in models]
+        cells = [covered(truth, repeated(truth.known), None, args.draws, generator)]
+        for gp, outcomes in ((fit(X, y), None), fit_mapped(X, y, DMSConfig())):
+            for several in (repeated(gp), draw_hyperparameters(gp, HYPERPARAMETERS, generator)):
+                cells.append(covered(truth, several, outcomes, args.draws, generator))
         row = [f"{inside:.0%}, {bound:.0%}, {width:.2f}" for inside, bound, width in cells]
         print(f"| {d} | {n} | " + " | ".join(row) + " |", flush=True)
+
+
+def repeated(gp: GP) -> GP:
+    """A batch of 1 x b with the hyperparameters as they are."""
+    hyperparameters = Hyperparameters(*(part[None] for part in gp.hyperparameters))
+    return posterior_of(gp.X[None], gp.y[None], hyperparameters, gp.mean[None])
 
 
 if __name__ == "__main__":

@@ -132,15 +132,16 @@ def test_order_statistics_hold_one_more_sample_with_the_probability_asked_for(S:
 
 @pytest.mark.parametrize("mapped", [mapped_by_warp, mapped_by_standardize])
 def test_predictions_in_own_units_are_those_of_samples(mapped) -> None:
-    X = torch.rand(2, 12, 2, dtype=torch.float64, generator=generator(3))
-    Y = -torch.randn(2, 12, dtype=torch.float64, generator=generator(4)).exp()
+    X = torch.rand(1, 12, 2, dtype=torch.float64, generator=generator(3)).expand(2, 12, 2)
+    Y = -torch.randn(1, 12, dtype=torch.float64, generator=generator(4)).exp()
     y, outcomes = mapped(Y)
-    gp = posterior_of(X, y, Hyperparameters(torch.full((2, 2), 0.4).double(), torch.full((2,), 0.05).double()))
-    x = torch.rand(2, 5, 2, dtype=torch.float64, generator=generator(4))
+    lengthscales = torch.tensor([[0.4, 0.4], [0.8, 0.3]], dtype=torch.float64)
+    gp = posterior_of(X, y.expand(2, 12), Hyperparameters(lengthscales, torch.full((2,), 0.05).double()))
+    x = torch.rand(5, 2, dtype=torch.float64, generator=generator(4))
     mean, std = moments_in_own_units(gp, outcomes, x)
-    mu, sigma = gp.posterior(x)
-    z = torch.randn(4000, 2, 5, dtype=torch.float64, generator=generator(5))
-    samples = torch.stack([outcomes.inverse(row) for row in mu + sigma * z])
+    mu, sigma = gp.posterior(x.expand(2, 5, 2))
+    z = torch.randn(20000, 2, 5, dtype=torch.float64, generator=generator(5))
+    samples = outcomes.inverse((mu + sigma * z).reshape(1, -1)).view(-1, 5)
     torch.testing.assert_close(mean, samples.mean(0), rtol=0.05, atol=0.02)
     torch.testing.assert_close(std, samples.std(0), rtol=0.1, atol=0.02)
 
@@ -153,19 +154,21 @@ def test_a_prediction_at_an_observed_point_without_noise_is_its_outcome(of_bowl:
 
 
 def test_predictions_are_calibrated_on_functions_from_the_prior() -> None:
-    """Standard scores at 5 points of each of 300 functions: of zero mean and unit variance, within 15 %."""
-    b, n = 300, 15
-    g = generator(6)
-    X = torch.rand(b, n + 5, 2, dtype=torch.float64, generator=g)
-    K = torch.exp(-0.5 * (torch.cdist(X, X) / 0.4).square()) + 1e-8 * torch.eye(n + 5, dtype=X.dtype)
-    f = (torch.linalg.cholesky(K) @ torch.randn(b, n + 5, 1, dtype=X.dtype, generator=g))[..., 0]
-    observed = f[:, :n] + 0.1 * torch.randn(b, n, dtype=X.dtype, generator=g)
-    one = torch.ones(b, 1, dtype=X.dtype)
+    """Standard scores at 5 points of each of 100 functions: of zero mean and unit variance, within 15 %."""
+    g, n = generator(6), 15
+    one = torch.ones(1, 1, dtype=torch.float64)
     outcomes = OutcomeMap(Scaling(one, -torch.inf * one, torch.inf * one, one, 40 * one, 7 * one), None)
-    hyperparameters = Hyperparameters(0.4 * one.expand(b, 2), 0.01 * one[:, 0])
-    gp = posterior_of(X[:, :n], observed, hyperparameters, 0 * one[:, 0])
-    mean, std = moments_in_own_units(gp, outcomes, X[:, n:])
-    z = ((40 + 7 * f[:, n:]) - mean) / std
+    hyperparameters = Hyperparameters(0.4 * one.expand(1, 2), 0.01 * one[:, 0])
+    scores = []
+    for _ in range(100):
+        X = torch.rand(1, n + 5, 2, dtype=torch.float64, generator=g)
+        K = torch.exp(-0.5 * (torch.cdist(X, X) / 0.4).square()) + 1e-8 * torch.eye(n + 5, dtype=X.dtype)
+        f = (torch.linalg.cholesky(K) @ torch.randn(1, n + 5, 1, dtype=X.dtype, generator=g))[..., 0]
+        y = f[:, :n] + 0.1 * torch.randn(1, n, dtype=X.dtype, generator=g)
+        gp = posterior_of(X[:, :n], y, hyperparameters, 0 * one[:, 0])
+        mean, std = moments_in_own_units(gp, outcomes, X[0, n:])
+        scores.append(((40 + 7 * f[0, n:]) - mean) / std)
+    z = torch.cat(scores)
     assert 0.85 < z.std() < 1.15
     assert z.mean().abs() < 0.15
 

@@ -22,9 +22,11 @@ from modeseek.errors import (
     WorkerError,
 )
 from modeseek.optimizer import Optimizer
+from modeseek.optimum import Optimum
 from modeseek.result import Result
 from modeseek.run import maximize, minimize
 from modeseek.space import Categorical, Float, Int, Space
+from modeseek.stopping import WhenSure
 from modeseek.trials import Trial, TrialState
 
 __version__ = "0.1.0"
@@ -47,6 +49,7 @@ __all__ = [
     "ModeseekWarning",
     "ObjectiveTypeError",
     "Optimizer",
+    "Optimum",
     "ParameterError",
     "Result",
     "Space",
@@ -56,6 +59,7 @@ __all__ = [
     "TrialError",
     "TrialFailedWarning",
     "TrialState",
+    "WhenSure",
     "WorkerError",
     "__version__",
     "maximize",

@@ -87,7 +87,7 @@ class Box(NamedTuple):
         return x.clamp(self.lower, self.upper)
 
 
-class State(NamedTuple):
+class Progress(NamedTuple):
     """Where every row stands."""
 
     at: Point
@@ -145,7 +145,7 @@ def lbfgs(
         eta = (first_move / largest.clamp_min(1e-300)).masked_fill(is_newton, 1)
         return begin_search(at, direction, eta), is_newton, running & (largest > gtol)
 
-    def turn(state: State) -> State:
+    def turn(state: Progress) -> Progress:
         search, ended = search_once(objective, state.at, state.search, state.running, box)
         at = _where(ended, search.best, state.at)
         curvature = _remember(state.curvature, state.at, at, ended, search.found, memory)
@@ -154,7 +154,7 @@ def lbfgs(
         steps_taken = state.steps + ended
         over = (failed & ~state.is_newton) | (ended & search.found & small & (ftol > 0)) | (steps_taken >= steps)
         fresh, is_newton, running = next_search(at, curvature, state.running & ~over)
-        return State(
+        return Progress(
             at,
             _where(ended, fresh, search),
             curvature,
@@ -166,7 +166,7 @@ def lbfgs(
 
     search, is_newton, running = next_search(start, curvature, running)
     count = torch.zeros_like(none, dtype=torch.long)
-    state = State(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
+    state = Progress(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
     end = iterate(turn, state, lambda state: state.running, most=max_evaluations or steps * MAX_SEARCH, record=record)
     return Minimum(end.at.x, end.at.value, int(end.evaluations))
 
@@ -244,7 +244,7 @@ def _push(entries: Tensor, newest: Tensor, rows: Tensor, memory: int) -> Tensor:
 
 
 def _direction(grad: Tensor, curvature: Curvature, x: Tensor, box: Box) -> tuple[Tensor, Tensor]:
-    """−H·grad by the two-loop recursion, kept inside the box; steepest descent in rows where that is no descent.
+    """−H·grad by the two-loop recursion, kept inside the box; steepest descent in rows where that leads up.
 
     Returns the direction (... x D) and whether a row uses curvature (...): those rows try a unit step first.
     """

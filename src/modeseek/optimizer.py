@@ -17,8 +17,11 @@ from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, SpaceExhausted, TrialFailedWarning
 from modeseek.notices import warn
+from modeseek.optimum import DRAWS, Optimum, predict, surrogate_of
+from modeseek.outcome_transforms import OutcomeMap
 from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
+from modeseek.surrogate import GP
 from modeseek.trials import Direction, Trial, Trials, TrialState, as_number
 from modeseek.typing import Params
 
@@ -109,11 +112,31 @@ class Optimizer:
         done = self._trials.having(TrialState.COMPLETE)
         if not done:
             return None
-        history = self._trials.history(self.direction)
+        gp, _ = self._surrogate()
         with computing(self.device, self._settings.threads):
-            X, Y = (torch.from_numpy(rows)[None].to(self.device) for rows in (history.X, history.Y))
-            mu, _ = dms.fit_surrogate(X, Y, self.config, self._proposer.state).posterior(X)
+            mu, _ = gp.posterior(gp.X)
         return done[int(torch.nan_to_num(mu[0], nan=-torch.inf).argmax())]
+
+    def optimum(self, *, draws: int = DRAWS) -> Optimum:
+        """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
+
+        Args:
+            draws: functions drawn from the posterior, one sample of the optimum each.
+        """
+        history = self._trials.history(self.direction)
+        return Optimum.of(self.space, history, self.direction, self._settings, self._proposer.state, draws=draws)
+
+    def predict(self, params: Params) -> tuple[float, float]:
+        """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
+
+        Of the objective itself: an observation of it has its noise in addition.
+        """
+        gp, outcomes = self._surrogate()
+        with computing(self.device, self._settings.threads):
+            return predict(self.space, gp, outcomes, self.direction, params)
+
+    def _surrogate(self) -> tuple[GP, OutcomeMap]:
+        return surrogate_of(self._trials.history(self.direction), self._settings, self._proposer.state)
 
     @overload
     def ask(self, n: None = None, *, left: int | None = None) -> Trial: ...
@@ -146,7 +169,7 @@ class Optimizer:
     def tell(self, trial: Trial | int, value: Any = None, *, failed: bool = False, error: object = None) -> Trial:
         """Report a trial (or its number) and get it back as told; in any order, once.
 
-        A value that is no finite number makes a failed trial and a TrialFailedWarning. `failed=True` says that there
+        A value that is not a finite number makes a failed trial and a TrialFailedWarning. `failed=True` says that there
         is none, `error` why: a text, an exception, an exit status. TrialError when the trial is unknown, of another
         optimizer, or told already.
         """

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from modeseek.errors import ConfigError
+from modeseek.checks import whole_number
+from modeseek.computing import computing
+from modeseek.dms import State, fit_mapped
+from modeseek.errors import ConfigError, TrialError
+from modeseek.history import History
+from modeseek.hyperparameters import draw_hyperparameters
 from modeseek.modes import modes
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
 from modeseek.paths import optima
-from modeseek.proposer import rounding
+from modeseek.proposer import Settings, Stream, generator, rounding
 from modeseek.space import Space
-from modeseek.surrogate import GP
+from modeseek.surrogate import GP, MANY, Hyperparameters
 from modeseek.trials import Direction
 from modeseek.typing import Array, Params
 
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWS = 256  # functions drawn from the posterior
+HYPERPARAMETERS = 16  # drawn of the surrogate, with a share of those functions each
 NODES = 32  # of the Gauss-Hermite quadrature
 ROUNDING = 1e-9  # 0.05 times 100 may come out as 4.999...
 MOST_SHOWN = 8  # parameters in a plot
@@ -83,13 +89,17 @@ class Optimum:
         """
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
-        self._gp, self._outcomes = gp, outcomes
-        best = gp.posterior(gp.X)[0].nan_to_num(nan=-torch.inf).argmax(-1)
+        self._outcomes = outcomes
+        if gp.X.shape[-2] <= MANY:  # more determine their hyperparameters well enough
+            gp = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
+        self._gp = gp  # those that the observations allow for, equally probable
+        best = gp.posterior(gp.X)[0].mean(0).nan_to_num(nan=-torch.inf).argmax(-1)
         point = gp.X[:, int(best), :][:, None]
-        found = optima(gp, draws, generator, rounding(space, gp.X.device), also=point)
-        at_point = found.paths.everywhere(point)[..., 0]
-        gained = outcomes.inverse(found.value) - outcomes.inverse(torch.minimum(at_point, found.value))
-        self._points: Array = found.x[0].cpu().numpy()
+        found = optima(gp, -(-draws // len(gp.X)), generator, rounding(space, gp.X.device), also=point)
+        value = found.value.reshape(1, -1)
+        at_point = found.paths.everywhere(point)[..., 0].reshape(1, -1)
+        gained = outcomes.inverse(value) - outcomes.inverse(torch.minimum(at_point, value))
+        self._points: Array = found.x.flatten(0, 1).cpu().numpy()
         self._regrets: Array = np.sort(gained[0].cpu().numpy())
         self._trials = gp.X.shape[-2]
 
@@ -97,6 +107,29 @@ class Optimum:
         self.recommended: Params = space.decode(point[0, 0].cpu().numpy())
         self.value, self.std = self.predict(self.recommended)
         self.modes = self._modes(found.x)
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        history: History,
+        direction: Direction,
+        settings: Settings,
+        state: State | None = None,
+        *,
+        draws: int = DRAWS,
+    ) -> Optimum:
+        """What a history says; TrialError where it has no outcome.
+
+        Args:
+            history: its outcomes to be maximized, in the objective's own units but for their sign.
+            settings: of the proposer.
+            state: where the surrogate's fit starts; None: anew.
+        """
+        gp, outcomes = surrogate_of(history, settings, state)
+        source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
+        with computing(settings.device, settings.threads):
+            return cls(space, gp, outcomes, direction, source, draws=whole_number("draws", draws, 1))
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters."""
@@ -176,7 +209,7 @@ class Optimum:
         )
 
     def _modes(self, x: Tensor) -> list[Mode]:
-        found = modes(x)
+        found = modes(x.flatten(0, 1)[None])
         centre, mass, label = (part[0].cpu().numpy() for part in found)
         result = []
         for i in range(int((mass > 0).sum())):
@@ -195,29 +228,48 @@ class Optimum:
         return f" and {self.space.d - MOST_NAMED} more" if self.space.d > MOST_NAMED else ""
 
 
+def surrogate_of(history: History, settings: Settings, state: State | None = None) -> tuple[GP, OutcomeMap]:
+    """The surrogate of a history's outcomes, and the map between its units and theirs; TrialError without outcomes.
+
+    Outcomes keep their shape. Proposals are made with bad ones drawn together, which helps to find the optimum and
+    takes away what they say of where it is: once half of the outcomes are close to the best, all others would be equal.
+    """
+    if not len(history.Y):
+        raise TrialError("there is no completed trial yet, so that nothing is known of the optimum")
+    with computing(settings.device, settings.threads):
+        X, Y = (torch.from_numpy(rows)[None].to(settings.device) for rows in (history.X, history.Y))
+        return fit_mapped(X, Y, replace(settings.config, warp="never"), state)
+
+
+def _only(gp: GP) -> GP:
+    """The Gaussian process of a batch of one, without batch dimensions."""
+    parts = {name: getattr(gp, name)[0] for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
+    return replace(gp, hyperparameters=Hyperparameters(*(part[0] for part in gp.hyperparameters)), **parts)
+
+
 def predict(space: Space, gp: GP, outcomes: OutcomeMap, direction: Direction, params: Params) -> tuple[float, float]:
     """Mean and standard deviation of the objective at these parameters, in its own units.
 
     Of the objective itself, not of a noisy observation of it. Arguments as in `Optimum`.
     """
-    x = torch.from_numpy(space.encode(params)).to(gp.X)[None, None]
+    x = torch.from_numpy(space.encode(params)).to(gp.X)[None]
     mean, std = moments_in_own_units(gp, outcomes, x)
     sign = -1.0 if direction == "minimize" else 1.0
     return sign * float(mean), float(std)
 
 
 def moments_in_own_units(gp: GP, outcomes: OutcomeMap, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the outcome at x (b x m x d), larger is better: each b x m.
+    """Mean and standard deviation of the outcome at x (m x d), larger is better: each m.
 
-    By Gauss-Hermite quadrature of the way back over the posterior at each x.
+    Over all Gaussian processes of the batch (H), equally probable: each by Gauss-Hermite quadrature of the way back.
     """
     nodes, weights = (torch.from_numpy(part).to(x) for part in np.polynomial.hermite_e.hermegauss(NODES))
-    weights = weights / weights.sum()
-    mu, sigma = gp.posterior(x)
-    y = (mu[..., None] + sigma[..., None] * nodes).flatten(-2)
-    Y = outcomes.inverse(y).unflatten(-1, (-1, NODES))
-    mean = (Y * weights).sum(-1)
-    return mean, ((Y - mean[..., None]).square() * weights).sum(-1).sqrt()
+    weights = weights / (weights.sum() * len(gp.X))
+    mu, sigma = gp.posterior(x.expand(len(gp.X), *x.shape))
+    y = mu[..., None] + sigma[..., None] * nodes  # H x m x nodes
+    Y = outcomes.inverse(y.reshape(1, -1)).view(y.shape)
+    mean = (Y * weights).sum((0, -1))
+    return mean, ((Y - mean[:, None]).square() * weights).sum((0, -1)).sqrt()
 
 
 def outside(count: int, probability: float) -> int:

@@ -52,10 +52,11 @@ class Stream(IntEnum):
     MODEL = 1  # a suggestion
     OTHER = 2  # another point where the one suggested is known
     INDEPENDENT = 3  # parameters outside of the model
+    OPTIMUM = 4  # samples of where the optimum is
 
 
 def new_seed() -> int:
-    """A seed that nobody chose."""
+    """A random seed."""
     return secrets.randbits(63)
 
 
@@ -138,7 +139,7 @@ class Proposer:
         self._warn = WarnOnce()
 
     def propose(self, history: History, number: int, left: int | None = None) -> Proposal:
-        """The next point, which nobody has proposed before; SpaceExhausted when there is none.
+        """The next point, which has not been proposed before; SpaceExhausted when there is none.
 
         Args:
             history: what is known.

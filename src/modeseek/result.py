@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
+from modeseek.optimum import Optimum
+from modeseek.proposer import Settings
 from modeseek.space import Space
-from modeseek.trials import Direction, Trial, TrialState
+from modeseek.trials import Direction, Trial, Trials, TrialState
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-Stopped = Literal["budget", "timeout", "callback", "interrupted", "space exhausted"]
+Stopped = Literal["budget", "timeout", "callback", "sure", "interrupted", "space exhausted"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,8 +31,9 @@ class Result:
         recommended: the completed trial with the best posterior mean, the safer choice under noise.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
         space, direction, seed, config: what was run.
-        stopped: "budget", "timeout", "callback", "interrupted" or "space exhausted".
+        stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
         seconds: wall-clock time, of the last call when a run was resumed.
+        optimum: what is known of the optimum, computed when it is first asked for.
     """
 
     best: Trial | None
@@ -41,6 +45,17 @@ class Result:
     config: DMSConfig
     stopped: Stopped
     seconds: float
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
+        trials = Trials(self.space)
+        for trial in self.trials:
+            copied = trials.append(trial.params, trial.origin)
+            if trial.value is not None:
+                trials.complete(copied, trial.value)
+        settings = Settings.of(seed=self.seed, config=self.config)
+        return Optimum.of(self.space, trials.history(self.direction), self.direction, settings)
 
     def __str__(self) -> str:
         counts = [(state.value, sum(t.state is state for t in self.trials)) for state in TrialState]

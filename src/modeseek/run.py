@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Literal, TypeAlias
 
@@ -11,6 +11,8 @@ from modeseek.config import DMSConfig
 from modeseek.execution.session import Callback, Objective, Session
 from modeseek.result import Result
 from modeseek.space import Space
+from modeseek.stopping import WhenSure
+from modeseek.typing import Params
 
 Catch: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
@@ -27,6 +29,8 @@ def minimize(
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
+    stop: WhenSure | None = None,
+    known: Iterable[tuple[Params, float]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,
@@ -46,6 +50,9 @@ def minimize(
         callbacks: each is called as callback(optimizer, trial) after every trial; returning True, and only True, ends
             the run.
         timeout: seconds after which no new trial begins.
+        stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.
+        known: pairs of parameters and values that were measured before. They count toward the initial design, not
+            toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
         checkpoint: a file to save to after every step, and to resume from when it exists. Trials that ran when it was
             written are evaluated again first.
@@ -80,6 +87,8 @@ def minimize(
         settings=settings,
         callbacks=callbacks,
         timeout=timeout,
+        stop=stop,
+        known=known,
         catch=catch,
         checkpoint=checkpoint,
         max_failures=max_failures,
@@ -100,6 +109,8 @@ def maximize(
     threads: int = 1,
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
+    stop: WhenSure | None = None,
+    known: Iterable[tuple[Params, float]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,
@@ -118,6 +129,8 @@ def maximize(
         settings=settings,
         callbacks=callbacks,
         timeout=timeout,
+        stop=stop,
+        known=known,
         catch=catch,
         checkpoint=checkpoint,
         max_failures=max_failures,

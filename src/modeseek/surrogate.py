@@ -123,6 +123,11 @@ class GP:
         pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
         return pull / self.hyperparameters.lengthscale[..., None, :].square()
 
+    def with_mean(self, mean: Tensor) -> GP:
+        """This GP with another constant mean, b."""
+        alpha = (self.inverse @ (self.y - mean[..., None])[..., None]).squeeze(-1)
+        return replace(self, mean=mean, alpha=alpha)
+
     def condition(self, x: Tensor) -> GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
         at = self.moments(x)
@@ -157,7 +162,7 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
 
 def _search_all(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int) -> Minimum:
     """The ends of the search on all observations: starts x b x (d+1)."""
-    starts = _cold_starts(X) if warm is None else torch.stack([_prior_mode(X), _theta(warm)])
+    starts = _cold_starts(X) if warm is None else torch.stack([_prior_mode(X), theta_of(warm)])
     return _search(X, y, starts, steps)
 
 
@@ -168,7 +173,7 @@ def _search_some(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int)
     """
     few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
     found = _search(*few, _cold_starts(X) if warm is None else _prior_mode(X)[None], steps)
-    ends = found.x if warm is None else torch.cat([found.x, _theta(warm)[None]])
+    ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
     value = log_posterior(*enough, ends)[0].nan_to_num(nan=-torch.inf)
     start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
     end = _search(*enough, start, min(steps, LAST_STEPS), ftol=LAST_FTOL)
@@ -196,15 +201,20 @@ def evidence(X: Tensor, y: Tensor) -> Tensor:
 
 def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS, ftol: float = 1e-7) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
-    d, n = X.shape[-1], y.shape[-1]
-    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
-    upper = X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
+    n = y.shape[-1]
 
     def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
         value, grad = log_posterior(X, y, theta)
         return -value / n, -grad / n
 
-    return lbfgs(objective, starts, lower, upper, steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
+    return lbfgs(objective, starts, *bounds_of_theta(X), steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
+
+
+def bounds_of_theta(X: Tensor) -> tuple[Tensor, Tensor]:
+    """Between which θ is searched for, each d+1."""
+    d = X.shape[-1]
+    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
+    return lower, X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
 
 
 def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -258,7 +268,7 @@ def _cold_starts(X: Tensor) -> Tensor:
     return torch.stack([_prior_mode(X), median, _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)])
 
 
-def _theta(hyperparameters: Hyperparameters) -> Tensor:
+def theta_of(hyperparameters: Hyperparameters) -> Tensor:
     """θ = (log ℓ, log τ), b x (d+1)."""
     return torch.cat([hyperparameters.lengthscale, hyperparameters.noise[..., None]], -1).log()
 

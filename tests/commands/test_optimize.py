@@ -537,9 +537,9 @@ def test_arguments_with_defaults_are_no_hindrance() -> None:
         (["objectives:loss", *RUN, "--trials", "0"], "at least 1"),
         (["objectives:loss", *RUN, "--workers", "many"], "at least 1"),
         (["objectives:loss", *RUN, "--direction", "up"], "invalid choice"),
-        (["objectives:loss", *RUN, "--timeout", "-1"], "seconds above 0"),
-        (["objectives:loss", *RUN, "--timeout", "nan"], "seconds above 0"),
-        (["objectives:loss", *RUN, "--timeout", "soon"], "seconds above 0"),
+        (["objectives:loss", *RUN, "--timeout", "-1"], "number above 0"),
+        (["objectives:loss", *RUN, "--timeout", "nan"], "number above 0"),
+        (["objectives:loss", *RUN, "--timeout", "soon"], "number above 0"),
         (["objectives:loss", *RUN, "--plot", "x.png"], "--show"),
     ],
 )

@@ -25,14 +25,14 @@ def at_least(least: int, text: str) -> int:
 positive = partial(at_least, 1)
 
 
-def seconds(text: str) -> float:
+def above_zero(text: str) -> float:
     """A finite number above 0."""
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 

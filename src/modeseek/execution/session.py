@@ -30,6 +30,7 @@ from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
+from modeseek.stopping import WhenSure
 from modeseek.trials import Direction, Trial, TrialState
 from modeseek.typing import Params
 
@@ -54,6 +55,8 @@ class Session:
         settings: dict[str, Any],
         callbacks: Sequence[Callback],
         timeout: Any,
+        stop: Any,
+        known: Any,
         catch: Any,
         checkpoint: Any,
         max_failures: int,
@@ -65,11 +68,19 @@ class Session:
             raise ConfigError(f"timeout must be at least 0 seconds, not {timeout!r}")
         if checkpoint is not None and (not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint)):
             raise ConfigError(f"checkpoint must be a path, not {checkpoint!r}")
-        self.f, self.callbacks, self.catch = f, _callbacks(callbacks), _exception_types(catch)
+        if stop is not None and not isinstance(stop, WhenSure):
+            raise ConfigError(f"stop must be a modeseek.WhenSure, not {stop!r}")
+        self.f, self.callbacks, self.catch, self.stop = f, _callbacks(callbacks), _exception_types(catch), stop
+        known = _pairs(known)
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
         self.optimizer = _open(self.checkpoint, direction, space, settings)
+        try:
+            self._tell_known(known)
+        except BaseException:
+            self.optimizer.close()
+            raise
         if retry_failed:
             self._reopen_failed()
         self.again = deque(self.optimizer.pending)
@@ -203,6 +214,8 @@ class Session:
         self.bar.update()
         if [callback for callback in self.callbacks if _is_true(callback(opt, told))]:
             self.stopped = "callback"
+        if self.stop is not None and self.stopped is None and self.stop(opt, told):
+            self.stopped = "sure"
         exception = outcome.exception
         if outcome.never_a_number and opt.best is None:
             exception = type_error(outcome.error)
@@ -225,6 +238,13 @@ class Session:
     def _told(self) -> int:
         """Evaluations that are over; what came from `tell_params` was not one of ours."""
         return sum(t.state is not TrialState.RUNNING and t.origin != "told" for t in self.optimizer.trials)
+
+    def _tell_known(self, known: list[tuple[Params, Any]]) -> None:
+        """What was measured before; a run that is resumed has it already."""
+        there = {(trial.unit, trial.value) for trial in self.optimizer.trials if trial.origin == "told"}
+        for params, value in known:
+            if (tuple(self.optimizer.space.encode(params).tolist()), value) not in there:
+                self.optimizer.tell_params(params, value)
 
     def _reopen_failed(self) -> None:
         for trial in self.optimizer.trials:
@@ -266,6 +286,15 @@ class Session:
 def _is_true(answer: Any) -> bool:
     """Whether a callback says stop: True, or NumPy's True from a comparison; nothing else that is truthy."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _pairs(known: Any) -> list[tuple[Params, Any]]:
+    try:
+        return [(params, value) for params, value in known]
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"known must be pairs of parameters and a value, as in [({{'lr': 0.1}}, 0.9)]: {error}"
+        ) from error
 
 
 def _callbacks(callbacks: Any) -> tuple[Callback, ...]:

@@ -22,11 +22,15 @@ from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.constraints import ConstrainedGP
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, IndependentSamplingWarning, SpaceExhausted
+from modeseek.errors import ConfigError, IndependentSamplingWarning, SpaceExhausted, TrialError
 from modeseek.history import History, fresh
 from modeseek.notices import WarnOnce
+from modeseek.optimum import DRAWS, Optimum
 from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
 from modeseek.space import Space
+from modeseek.stopping import DRAWS as STOP_DRAWS
+from modeseek.stopping import WhenSure
+from modeseek.trials import Direction
 from modeseek.typing import Array
 
 try:
@@ -34,7 +38,7 @@ try:
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.samplers._base import _process_constraints_after_trial
     from optuna.search_space import intersection_search_space
-    from optuna.study import Study
+    from optuna.study import Study, StudyDirection
     from optuna.trial import FrozenTrial, TrialState
 
     from modeseek.integrations.optuna_trials import Codec, Distributions, announce, is_modelled
@@ -127,6 +131,21 @@ class DMSSampler(BaseSampler):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.Lock())
 
+    def optimum(self, study: Study, *, draws: int = DRAWS) -> Optimum:
+        """What is known of the study's optimum, over the parameters that all complete trials have in common.
+
+        Constraints are not taken into account.
+
+        Args:
+            draws: functions drawn from the posterior, one sample of the optimum each.
+        """
+        search_space = self.infer_relative_search_space(study, None)
+        if not search_space:
+            raise TrialError(f"study {study.study_name!r} has no complete trials with a parameter in common")
+        codec = Codec(search_space)
+        direction: Direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
+        return Optimum.of(codec.shown, codec.read(study), direction, self._settings, draws=draws)
+
     def reseed_rng(self) -> None:
         """Draw a new seed, except for the Sobol sequence, of which each trial takes the point of its own number."""
         self._settings = replace(self._settings, seed=new_seed())
@@ -134,7 +153,7 @@ class DMSSampler(BaseSampler):
         if self._independent_sampler is not None:
             self._independent_sampler.reseed_rng()
 
-    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
         """The parameters that all complete trials have in common and that have more than one value."""
         _require_single_objective(study)
         common = intersection_search_space(study.get_trials(deepcopy=False))
@@ -236,6 +255,31 @@ class DMSSampler(BaseSampler):
         if self.n_trials is None:
             return None
         return max(self.n_trials - len(history.X) - len(history.without_outcome), 1)
+
+
+class StopWhenSure:
+    """A callback that ends a study once little is left to be gained.
+
+        study.optimize(objective, n_trials=200, callbacks=[StopWhenSure(WhenSure(regret=0.01))])
+
+    Args:
+        when: how little, and how sure.
+        sampler: whose settings are used; None: the study's own sampler, where that is a DMSSampler, else a new one.
+    """
+
+    def __init__(self, when: WhenSure, sampler: DMSSampler | None = None) -> None:
+        self.when, self.sampler = when, sampler
+
+    def is_sure(self, study: Study) -> bool:
+        """Whether what the study has is enough; it never is within the initial design."""
+        own = study.sampler if isinstance(study.sampler, DMSSampler) else DMSSampler(seed=0)
+        sampler = self.sampler or own
+        return sampler._is_modelling(study) and self.when.satisfied_by(sampler.optimum(study, draws=STOP_DRAWS))
+
+    def __call__(self, study: Study, trial: FrozenTrial) -> None:
+        """After each trial."""
+        if self.is_sure(study):
+            study.stop()
 
 
 def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:

@@ -30,6 +30,11 @@ class Codec:
         self.search_space = search_space
         self.space = Space({name: _parameter(distribution) for name, distribution in search_space.items()})
 
+    @property
+    def shown(self) -> Space:
+        """The same space with the choices themselves, as text where our spaces have no such choice."""
+        return Space({name: _shown(distribution) for name, distribution in self.search_space.items()})
+
     def internal(self, point: Array) -> dict[str, float]:
         """A point (d) in the numbers that Optuna stores."""
         return {name: float(value) for name, value in self.space.decode(point).items()}
@@ -57,9 +62,10 @@ class Codec:
         except ParameterError:
             return None
 
-    def read(self, study: Study, trial: FrozenTrial) -> History:
+    def read(self, study: Study, trial: FrozenTrial | None = None) -> History:
         """All trials of the study but this one."""
-        rows = [(other, self.unit(other)) for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+        own = None if trial is None else trial.number
+        rows = [(other, self.unit(other)) for other in study.get_trials(deepcopy=False) if other.number != own]
         placed = [(other, unit) for other, unit in rows if unit is not None]
         done = [(other, unit) for other, unit in placed if _is_data(other)]
         sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
@@ -106,6 +112,15 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
     if isinstance(distribution, CategoricalDistribution):
         return Categorical(range(len(distribution.choices)))
     raise SpaceError(f"{distribution!r} is not known here")
+
+
+def _shown(distribution: BaseDistribution) -> Parameter:
+    if not isinstance(distribution, CategoricalDistribution):
+        return _parameter(distribution)
+    try:
+        return Categorical(distribution.choices)
+    except SpaceError:
+        return Categorical([f"{i}: {choice!r}" for i, choice in enumerate(distribution.choices)])
 
 
 def distribution(parameter: Parameter) -> BaseDistribution:

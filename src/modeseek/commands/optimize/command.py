@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from modeseek.checks import missing_extra
-from modeseek.commands.arguments import Commands, positive, seconds
+from modeseek.commands.arguments import Commands, above_zero, positive
 from modeseek.config import PRESETS
 
 EPILOG = """\
@@ -64,7 +64,13 @@ def add_command(commands: Commands) -> None:
     )
     optimize.add_argument("--study", metavar="NAME", help="name of the study (default: MODULE:FUNCTION)")
     optimize.add_argument("--workers", type=positive, default=1, metavar="N", help="processes (default: 1)")
-    optimize.add_argument("--timeout", type=seconds, metavar="S", help="start no new trial after S seconds")
+    optimize.add_argument("--timeout", type=above_zero, metavar="S", help="start no new trial after S seconds")
+    optimize.add_argument(
+        "--stop-regret",
+        type=above_zero,
+        metavar="R",
+        help="stop once the best point is within R of the optimum, in the objective's units, with 95 %% probability",
+    )
     optimize.add_argument(
         "--retry-failed", action="store_true", help="evaluate failed trials again instead of counting them"
     )
@@ -119,6 +125,7 @@ def _optimize(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.run import optimize
     from modeseek.commands.optimize.show import summary
     from modeseek.commands.optimize.space_file import read_space
+    from modeseek.stopping import WhenSure
 
     space = read_space(options.space)
     settings = Settings(
@@ -140,5 +147,6 @@ def _optimize(options: argparse.Namespace) -> None:
         workers=options.workers,
         timeout=options.timeout,
         retry_failed=options.retry_failed,
+        stop=None if options.stop_regret is None else WhenSure(regret=options.stop_regret),
     )
     print(summary(study))

@@ -77,7 +77,7 @@ class OwnTrials:
         try:
             trial.set_user_attr(store.WORKER, store.worker_name())
             store.beat(self.study, trial._trial_id)
-            return trial, store.suggest(trial, self.space)
+            return trial, store.ask_params(trial, self.space)
         except BaseException:
             self.interrupt(trial)
             raise

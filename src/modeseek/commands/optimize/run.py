@@ -25,6 +25,8 @@ from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
+from modeseek.integrations.optuna import StopWhenSure
+from modeseek.stopping import WhenSure
 from modeseek.trials import Direction
 
 MAX_FAILURES = 10  # when the first trials all fail, so will the rest
@@ -42,6 +44,7 @@ def optimize(
     workers: int = 1,
     timeout: float | None = None,
     retry_failed: bool = False,
+    stop: WhenSure | None = None,
 ) -> optuna.Study:
     """Run the study until it has this many evaluated trials, those of earlier runs included.
 
@@ -52,6 +55,7 @@ def optimize(
         workers: processes side by side; 1 evaluates in this one.
         timeout: seconds after which no new trial begins.
         retry_failed: evaluate the points of failed trials again instead of counting them.
+        stop: end once so little is left to be gained.
     """
     find_objective(settings.objective)  # before anything is made
     device_of(settings.device)
@@ -65,7 +69,7 @@ def optimize(
         store.enqueue_interrupted_trials(study)
     settings = replace(settings, seed=seed)
     budget = Budget(int(min(trials, settings.space.size)), timeout)
-    with Interrupts() as interrupts, _Tally(study, budget, interrupts.check) as tally:
+    with Interrupts() as interrupts, _Tally(study, budget, interrupts.check, stop) as tally:
         if workers == 1:
             with evaluator(settings, storage, interrupts) as run_trial:
                 while tally.may_begin():
@@ -88,8 +92,12 @@ def _all_failed(study: optuna.Study) -> AllTrialsFailed:
 class _Tally:
     """How far the study is: whether another trial may begin, and what the bar says."""
 
-    def __init__(self, study: optuna.Study, budget: Budget, check: Callable[[], None]) -> None:
+    def __init__(
+        self, study: optuna.Study, budget: Budget, check: Callable[[], None], stop: WhenSure | None = None
+    ) -> None:
         self.study, self.budget, self._check = study, budget, check
+        self._stop = None if stop is None else StopWhenSure(stop)
+        self._sure = False
         self.failures = 0
 
     def __enter__(self) -> _Tally:
@@ -105,7 +113,7 @@ class _Tally:
         self.bar.close()
 
     def may_begin(self, running: int = 0) -> bool:
-        return self.budget.spent(self._evaluated() + running) is None
+        return not self._sure and self.budget.spent(self._evaluated() + running) is None
 
     def finished(self, report: Report) -> None:
         """Show how a trial ended; AllTrialsFailed or ObjectiveTypeError when there is no sense in another."""
@@ -113,6 +121,9 @@ class _Tally:
             self.failures += 1
             self.say(f"trial {report.number} failed: {report.error.strip().splitlines()[-1]}")
         self._show()
+        if self._stop is not None and report.error is None and not self._sure and self._stop.is_sure(self.study):
+            self._sure = True
+            self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum")
         if report.error is None or store.best_value(self.study) is not None:
             return
         if report.never_a_number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ from optuna.trial import TrialState
 from modeseek.checks import missing_extra
 from modeseek.commands.optimize.storage import open_storage
 from modeseek.commands.optimize.store import best_value, load_study
-from modeseek.errors import ConfigError
+from modeseek.errors import ConfigError, TrialError
+from modeseek.integrations.optuna import DMSSampler
 
 
 def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
     """Print the summary of a study (None: the only one there) and write its picture, by default `<study>.png`."""
     study = load_study(open_storage(storage, existing=True), name)
     print(summary(study))
+    with suppress(TrialError):
+        print(DMSSampler(seed=0).optimum(study))
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
     _draw(study, picture)
     print(f"picture: {picture.resolve()}")

@@ -109,7 +109,7 @@ def _check_space(study: optuna.Study, space: Space) -> None:
                 )
 
 
-def suggest(trial: Trial, space: Space) -> dict[str, Any]:
+def ask_params(trial: Trial, space: Space) -> dict[str, Any]:
     """A trial's parameters, by name and in the space's order."""
     return {name: _suggest(trial, name, space[name]) for name in space}
 
@@ -159,7 +159,7 @@ def best_value(study: optuna.Study) -> float | None:
 def machine() -> str:
     """Where process numbers mean the same: the host's name, its boot, and its namespace of process numbers.
 
-    Containers may share all but the last; where there is no such thing (not Linux), the host's name has to do.
+    Containers may share all but the last; where there is no such thing (not Linux), only the host's name is used.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

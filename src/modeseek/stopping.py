@@ -1,0 +1,48 @@
+"""When to stop: once it is probable enough that little is left to be gained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from modeseek.errors import ConfigError
+from modeseek.optimizer import Optimizer
+from modeseek.optimum import Optimum
+from modeseek.trials import Trial, TrialState
+
+DRAWS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhenSure:
+    """Stop when the recommended point is within `regret` of the optimum with this probability.
+
+        ms.minimize(f, space, budget=200, stop=ms.WhenSure(regret=0.01, probability=0.95))
+
+    The probability is the surrogate's, from `DRAWS` functions that the observations allow for. It is asked after each
+    trial once the initial design is over, which takes longer than a suggestion; where the surrogate is wrong about the
+    function, so is the answer.
+
+    Args:
+        regret: in the objective's own units.
+        probability: between 0 and 1.
+    """
+
+    regret: float
+    probability: float = 0.95
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, by name."""
+        for name, top in (("regret", math.inf), ("probability", 1.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < top:
+                raise ConfigError(f"WhenSure: {name} must be above 0 and below {top}, not {value!r}")
+
+    def satisfied_by(self, optimum: Optimum) -> bool:
+        """Whether what is known is enough."""
+        return optimum.probability_of_regret_below(self.regret) >= self.probability
+
+    def __call__(self, optimizer: Optimizer, trial: Trial) -> bool:
+        """As a callback of `minimize`."""
+        done = sum(t.state is TrialState.COMPLETE for t in optimizer.trials)
+        return done >= optimizer.n_initial and self.satisfied_by(optimizer.optimum(draws=DRAWS))
