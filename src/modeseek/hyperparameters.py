@@ -3,12 +3,16 @@
 A fit keeps the one θ = (log ℓ, log τ) of highest density, and the best mean c for it. After few observations others are
 nearly as probable, and what is said of the optimum would be too sure. Here θ is drawn from a Laplace approximation of
 its posterior, and drawn again by importance, which corrects the approximation (sampling-importance resampling, Rubin
-1988); then c given θ, which is normal with variance 1/(1ᵀA1).
+1988). Then a scale s of the outcomes, which the kernel takes to be 1: with y ~ N(c, s²(K + τI)) and the prior 1/s²,
+(y − c)ᵀA(y − c)/s² is χ² with n − 1 degrees of freedom; and c, which given both is normal with variance s²/(1ᵀA1). In d
+dimensions the maximum of a function lies far above what was observed, in units of s, so that its regret depends on s.
 
 Notation as in surrogate.py; H draws, of M proposals.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,11 +24,20 @@ from modeseek.surrogate import GP, Hyperparameters, bounds_of_theta, log_posteri
 PROPOSALS = 4  # M over H
 STEP = 1e-4  # of the differences that make the Hessian
 WIDEST = 1.5  # standard deviation of a proposal in any direction, at most
+FEW = 5  # with as many observations or fewer, the scale is left at 1
+MOST_SCALE = 5.0  # and it is never larger, or smaller than one over it
 AT_ONCE = 4e6  # entries of the matrices that are factorized together
 
 
-def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> GP:
-    """The Gaussian process with `count` draws of its hyperparameters and its mean: a batch of count x b."""
+class Several(NamedTuple):
+    """Equally probable Gaussian processes for the same observations."""
+
+    gp: GP  # H x b, of the outcomes over s
+    scale: Tensor  # s, H x b
+
+
+def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
+    """The Gaussian process with `count` draws of its hyperparameters, its scale and its mean."""
     X, y, d = gp.X, gp.y, gp.X.shape[-1]
     batch = X.shape[:-2]
     draws = Draws.of(source, batch)
@@ -41,10 +54,15 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> GP:
     theta = theta.gather(0, chosen[..., None].expand(*chosen.shape, d + 1))
     X, y = X.expand(count, *X.shape), y.expand(count, *y.shape)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    with_best_mean = posterior_of(X, y, hyperparameters)
-    spread = with_best_mean.inverse.sum((-2, -1)).clamp_min(1e-12).rsqrt()
+    best = posterior_of(X, y, hyperparameters)
+    normal = draws.randn(count, max(y.shape[-1] - 1, 1), dtype=X.dtype).to(X).view(*batch, count, -1)
+    chi_square = normal.square().sum(-1).movedim(-1, 0)
+    misfit = (best.alpha * (y - best.mean[..., None])).sum(-1)
+    scale = (misfit / chi_square).sqrt() if y.shape[-1] > FEW else torch.ones_like(misfit)
+    scale = scale.clamp(1 / MOST_SCALE, MOST_SCALE)
     error = draws.randn(count, dtype=X.dtype).to(X).view(*batch, count).movedim(-1, 0)
-    return with_best_mean.with_mean(with_best_mean.mean + spread * error)
+    spread = best.inverse.sum((-2, -1)).clamp_min(1e-12).rsqrt()
+    return Several(best.with_outcomes(y / scale[..., None], best.mean / scale + spread * error), scale)
 
 
 def _most_probable(X: Tensor, y: Tensor, start: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ class Box(NamedTuple):
         return x.clamp(self.lower, self.upper)
 
 
-class Progress(NamedTuple):
+class Searches(NamedTuple):
     """Where every row stands."""
 
     at: Point
@@ -145,7 +145,7 @@ def lbfgs(
         eta = (first_move / largest.clamp_min(1e-300)).masked_fill(is_newton, 1)
         return begin_search(at, direction, eta), is_newton, running & (largest > gtol)
 
-    def turn(state: Progress) -> Progress:
+    def turn(state: Searches) -> Searches:
         search, ended = search_once(objective, state.at, state.search, state.running, box)
         at = _where(ended, search.best, state.at)
         curvature = _remember(state.curvature, state.at, at, ended, search.found, memory)
@@ -154,7 +154,7 @@ def lbfgs(
         steps_taken = state.steps + ended
         over = (failed & ~state.is_newton) | (ended & search.found & small & (ftol > 0)) | (steps_taken >= steps)
         fresh, is_newton, running = next_search(at, curvature, state.running & ~over)
-        return Progress(
+        return Searches(
             at,
             _where(ended, fresh, search),
             curvature,
@@ -166,7 +166,7 @@ def lbfgs(
 
     search, is_newton, running = next_search(start, curvature, running)
     count = torch.zeros_like(none, dtype=torch.long)
-    state = Progress(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
+    state = Searches(start, search, curvature, is_newton, count, running, torch.ones_like(count).amax())
     end = iterate(turn, state, lambda state: state.running, most=max_evaluations or steps * MAX_SEARCH, record=record)
     return Minimum(end.at.x, end.at.value, int(end.evaluations))
 

@@ -21,7 +21,7 @@ from modeseek.computing import computing
 from modeseek.dms import State, fit_mapped
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
-from modeseek.hyperparameters import draw_hyperparameters
+from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.modes import modes
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
@@ -90,14 +90,17 @@ class Optimum:
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
         self._outcomes = outcomes
+        several = Several(gp, torch.ones_like(gp.mean))
         if gp.X.shape[-2] <= MANY:  # more determine their hyperparameters well enough
-            gp = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
-        self._gp = gp  # those that the observations allow for, equally probable
-        best = gp.posterior(gp.X)[0].mean(0).nan_to_num(nan=-torch.inf).argmax(-1)
+            several = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
+        self._several, (gp, scale) = several, several
+        mu = gp.posterior(gp.X)[0] * scale[:, None]
+        best = mu.mean(0).nan_to_num(nan=-torch.inf).argmax(-1)
         point = gp.X[:, int(best), :][:, None]
         found = optima(gp, -(-draws // len(gp.X)), generator, rounding(space, gp.X.device), also=point)
-        value = found.value.reshape(1, -1)
-        at_point = found.paths.everywhere(point)[..., 0].reshape(1, -1)
+        value, at_point = (
+            (part * scale[:, None]).reshape(1, -1) for part in (found.value, found.paths.everywhere(point)[..., 0])
+        )
         gained = outcomes.inverse(value) - outcomes.inverse(torch.minimum(at_point, value))
         self._points: Array = found.x.flatten(0, 1).cpu().numpy()
         self._regrets: Array = np.sort(gained[0].cpu().numpy())
@@ -133,7 +136,7 @@ class Optimum:
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters."""
-        return predict(self.space, self._gp, self._outcomes, self.direction, params)
+        return predict(self.space, self._several, self._outcomes, self.direction, params)
 
     def interval(self, probability: float = 0.9) -> dict[str, Any]:
         """By parameter, where the optimum is with this probability.
@@ -247,26 +250,30 @@ def _only(gp: GP) -> GP:
     return replace(gp, hyperparameters=Hyperparameters(*(part[0] for part in gp.hyperparameters)), **parts)
 
 
-def predict(space: Space, gp: GP, outcomes: OutcomeMap, direction: Direction, params: Params) -> tuple[float, float]:
+def predict(
+    space: Space, gp: GP | Several, outcomes: OutcomeMap, direction: Direction, params: Params
+) -> tuple[float, float]:
     """Mean and standard deviation of the objective at these parameters, in its own units.
 
     Of the objective itself, not of a noisy observation of it. Arguments as in `Optimum`.
     """
-    x = torch.from_numpy(space.encode(params)).to(gp.X)[None]
-    mean, std = moments_in_own_units(gp, outcomes, x)
+    several = gp if isinstance(gp, Several) else Several(gp, torch.ones_like(gp.mean))
+    x = torch.from_numpy(space.encode(params)).to(several.scale)[None]
+    mean, std = moments_in_own_units(several, outcomes, x)
     sign = -1.0 if direction == "minimize" else 1.0
     return sign * float(mean), float(std)
 
 
-def moments_in_own_units(gp: GP, outcomes: OutcomeMap, x: Tensor) -> tuple[Tensor, Tensor]:
+def moments_in_own_units(several: Several, outcomes: OutcomeMap, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of the outcome at x (m x d), larger is better: each m.
 
     Over all Gaussian processes of the batch (H), equally probable: each by Gauss-Hermite quadrature of the way back.
     """
+    gp, scale = several
     nodes, weights = (torch.from_numpy(part).to(x) for part in np.polynomial.hermite_e.hermegauss(NODES))
     weights = weights / (weights.sum() * len(gp.X))
     mu, sigma = gp.posterior(x.expand(len(gp.X), *x.shape))
-    y = mu[..., None] + sigma[..., None] * nodes  # H x m x nodes
+    y = (mu[..., None] + sigma[..., None] * nodes) * scale[:, None, None]  # H x m x nodes
     Y = outcomes.inverse(y.reshape(1, -1)).view(y.shape)
     mean = (Y * weights).sum((0, -1))
     return mean, ((Y - mean[:, None]).square() * weights).sum((0, -1)).sqrt()

@@ -123,10 +123,10 @@ class GP:
         pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
         return pull / self.hyperparameters.lengthscale[..., None, :].square()
 
-    def with_mean(self, mean: Tensor) -> GP:
-        """This GP with another constant mean, b."""
-        alpha = (self.inverse @ (self.y - mean[..., None])[..., None]).squeeze(-1)
-        return replace(self, mean=mean, alpha=alpha)
+    def with_outcomes(self, y: Tensor, mean: Tensor) -> GP:
+        """This GP with other outcomes at the same inputs, b x n, and another constant mean, b."""
+        alpha = (self.inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
+        return replace(self, y=y, mean=mean, alpha=alpha)
 
     def condition(self, x: Tensor) -> GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""

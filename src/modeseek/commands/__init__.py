@@ -10,6 +10,7 @@ import modeseek
 from modeseek.commands import bench, demo, report
 from modeseek.commands.optimize import command as optimize_command
 from modeseek.errors import ModeseekError
+from modeseek.execution.supervisor import supervised
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,6 +23,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (optimize_command, demo, bench, report):
         command.add_command(commands)
     options = parser.parse_args(arguments)
+    is_program = arguments is None  # and not a call within a program that goes on afterwards
+    if is_program and getattr(options, "evaluates_here", None) and options.evaluates_here(options):
+        return supervised(lambda seconds: _run(options, seconds))
+    return _run(options)
+
+
+def _run(options: argparse.Namespace, seconds: float = 0.0) -> int:
+    """Run a command that was begun so many seconds ago, and return its exit status."""
+    if seconds and options.timeout is not None:
+        options.timeout = max(options.timeout - seconds, 1e-3)
     try:
         options.run(options)
     except (ModeseekError, OSError) as error:

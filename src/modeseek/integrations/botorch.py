@@ -26,7 +26,7 @@ from modeseek.surrogate import GP
 
 _log = logging.getLogger(__name__)
 
-SAME_POINT = 1e-6  # float32 bounds do not tell points of the cube apart that are closer than this
+SAME_CANDIDATE = 1e-6  # float32 bounds do not tell points of the cube apart that are closer than this
 SAMPLE = 256  # new points to choose from where all others are taken
 
 
@@ -88,7 +88,7 @@ def _choose(found: Found, surrogate: GP | PosteriorSurrogate, taken: Tensor, gen
         taken.cpu().numpy(),
         snap=lambda points: points,
         others=lambda: sobol(SAMPLE, taken.shape[-1], generator).numpy(),
-        tolerance=SAME_POINT,
+        tolerance=SAME_CANDIDATE,
     )
     return torch.from_numpy(point)[None].to(taken)
 

@@ -96,8 +96,8 @@ def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool)
 
 def _file(group: Sequence[Work], folder: Path) -> Path:
     first, last = group[0], group[-1]
-    others = "".join(f"+{task}" for task in _by_task(group) if task != first.task)
-    return folder / first.task / f"{first.method}.{first.replication}-{last.replication}{others}.batch"
+    others = "".join(f"+{name}" for name in dict.fromkeys(work.task_name for work in group) if name != first.task_name)
+    return folder / first.task_name / f"{first.method_name}.{first.replication}-{last.replication}{others}.batch"
 
 
 def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], Progress]]:
@@ -108,8 +108,9 @@ def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], P
     wanted, device = {work.key for work in group}, group[0].device
     left = set(wanted)
     found = []
-    for task in _by_task(group):
-        for file in sorted((folder / task).glob(f"{escape(group[0].method)}.*.batch")):
+    tasks = {work.task_name: work.task for work in group}
+    for name, task in tasks.items():
+        for file in sorted((folder / name).glob(f"{escape(group[0].method_name)}.*.batch")):
             saved = _load(file, device)
             if saved is None:
                 file.unlink()
@@ -121,7 +122,7 @@ def _unfinished(group: Sequence[Work], folder: Path) -> list[tuple[list[Work], P
                 continue
             waiting = others if run.outcomes.shape[-1] < _evaluations(task) else []
             parts = [
-                ([Work.of_key(key, device) for key in part], run.of([keys.index(key) for key in part]))
+                ([Work.of_key(key, device, tasks) for key in part], run.of([keys.index(key) for key in part]))
                 for part in (ours, waiting)
                 if part
             ]

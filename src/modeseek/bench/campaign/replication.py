@@ -13,7 +13,7 @@ import subprocess
 import time
 import traceback
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +37,7 @@ from modeseek.history import History
 from modeseek.typing import Array
 
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
+SPARE = 256  # points of a design looked at beyond its size, where some are the same once snapped
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class Work:
         return work_key(self.task_name, self.method_name, self.replication, config)
 
     @classmethod
-    def of_key(cls, key: str, device: str) -> Work:
-        """The replication that has this key."""
+    def of_key(cls, key: str, device: str, tasks: Mapping[str, str]) -> Work:
+        """The replication that has this key; `tasks` says where a task of a file is, by its name."""
         task, method, replication, _ = json.loads(key)
-        return cls(task, method, replication, device)
+        return cls(tasks.get(task, task), method, replication, device)
 
 
 def parse_method(method: str) -> tuple[str, dict[str, Any]]:
@@ -116,9 +117,17 @@ def seed_of(sequence: np.random.SeedSequence) -> int:
 
 
 def initial_design(problem: Problem, replication: int) -> Array:
-    """The Sobol points that a replication starts from, on the unit cube, as evaluated (n x d)."""
+    """The Sobol points that a replication starts from, on the unit cube, as evaluated (n x d), none of them twice."""
     generator = torch.Generator().manual_seed(seed_of(stream(problem.name, replication, DESIGN)))
-    return problem.space.snap(sobol(problem.n_initial, problem.space.d, generator).numpy())
+    n = problem.n_initial
+    points = problem.space.snap(sobol(n + SPARE, problem.space.d, generator).numpy())
+    if len(np.unique(points[:n], axis=0)) == n:
+        return points[:n]
+    _, first = np.unique(points, axis=0, return_index=True)
+    points = points[np.sort(first)]
+    if len(points) < n:
+        raise ConfigError(f"problem {problem.name!r} has too few configurations for {n} initial ones")
+    return points[:n]
 
 
 def observe(problem: Problem, u: Array, replication: int, number: int) -> tuple[float, float]:

@@ -24,18 +24,15 @@ from modeseek.bench.methods.dms_method import DMS
 from modeseek.bench.methods.method import Alone, Method, SideBySide
 from modeseek.bench.methods.sobol_search import SobolSearch
 from modeseek.checks import did_you_mean
+from modeseek.config import PRESETS as BY_NAME
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.space import Space
 
 __all__ = ["PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
 
-# The presets of DMS by name, for d parameters; reports list them in this order.
-PRESETS: dict[str, Callable[[int], DMSConfig]] = {
-    "dms": lambda d: DMSConfig(),
-    "dms-fast": lambda d: DMSConfig.fast(),
-    "dms-paper": DMSConfig.paper,
-}
+# The presets of DMS by their methods' names, for d parameters; reports list them in this order.
+PRESETS = {"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()}
 _ALONE: dict[str, Callable[[Space, int, str], Method]] = {
     "sobol": lambda space, seed, device: SobolSearch(space, seed),
     "ei": lambda space, seed, device: botorch_methods.EI(space, seed, device=device),

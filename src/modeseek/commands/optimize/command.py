@@ -87,7 +87,7 @@ def add_command(commands: Commands) -> None:
     )
     optimize.add_argument("--show", action="store_true", help="run nothing; print the best trial and plot the values")
     optimize.add_argument("--plot", type=Path, metavar="FILE", help="the plot of --show (default: named as the study)")
-    optimize.set_defaults(run=_run, usage_error=optimize.error)
+    optimize.set_defaults(run=_run, usage_error=optimize.error, evaluates_here=_evaluates_here)
 
 
 def _objective(text: str) -> str:
@@ -97,6 +97,10 @@ def _objective(text: str) -> str:
     if not (module and colon and function):
         raise argparse.ArgumentTypeError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
     return text
+
+
+def _evaluates_here(options: argparse.Namespace) -> bool:
+    return options.workers == 1 and not options.show
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -121,14 +125,14 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _optimize(options: argparse.Namespace) -> None:
-    from modeseek.commands.optimize.evaluator import Settings
+    from modeseek.commands.optimize.evaluator import Job
     from modeseek.commands.optimize.run import optimize
     from modeseek.commands.optimize.show import summary
     from modeseek.commands.optimize.space_file import read_space
     from modeseek.stopping import WhenSure
 
     space = read_space(options.space)
-    settings = Settings(
+    settings = Job(
         objective=options.objective,
         space=space,
         storage=options.storage,

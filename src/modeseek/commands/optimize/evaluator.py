@@ -17,6 +17,7 @@ from modeseek.commands.optimize.storage import open_storage
 from modeseek.config import DMSConfig
 from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
+from modeseek.execution.supervisor import evaluation
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.space import Space
 
@@ -24,7 +25,7 @@ LONGEST_ERROR = 2000  # characters of a traceback that are kept, its end
 
 
 @dataclass(frozen=True)
-class Settings:
+class Job:
     """What is optimized, how, and where the trials are kept; it goes to worker processes as it is.
 
     Attributes:
@@ -57,7 +58,7 @@ class Report(NamedTuple):
 
 
 @contextmanager
-def evaluator(settings: Settings, storage: BaseStorage, interrupts: Interrupts) -> Iterator[Callable[[], Report]]:
+def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> Iterator[Callable[[], Report]]:
     """A function that runs one trial to its end; Ctrl-C is let through only while the objective is evaluated."""
     f = find_objective(settings.objective)
     sampler = DMSSampler(
@@ -73,7 +74,7 @@ def evaluator(settings: Settings, storage: BaseStorage, interrupts: Interrupts) 
     def run_trial() -> Report:
         trial, params = trials.begin()
         try:
-            with interrupts.allowed():
+            with interrupts.allowed(), evaluation():
                 outcome = evaluate(f, (), params)
         except BaseException:
             trials.interrupt(trial)
@@ -87,7 +88,7 @@ def evaluator(settings: Settings, storage: BaseStorage, interrupts: Interrupts) 
 
 
 @contextmanager
-def worker(settings: Settings) -> Iterator[Callable[[Any], Report]]:
+def worker(settings: Job) -> Iterator[Callable[[Any], Report]]:
     """What a worker process does with its jobs, which say no more than: one more trial.
 
     The pool ends a worker by SIGTERM. It is let through like Ctrl-C elsewhere, so that the trial is marked as

@@ -16,7 +16,7 @@ import optuna
 
 from modeseek.checks import device_of
 from modeseek.commands.optimize import store
-from modeseek.commands.optimize.evaluator import Report, Settings, evaluator, worker
+from modeseek.commands.optimize.evaluator import Job, Report, evaluator, worker
 from modeseek.commands.optimize.objective import find_objective
 from modeseek.commands.optimize.storage import open_storage, patiently
 from modeseek.errors import AllTrialsFailed, WorkerError
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 def optimize(
-    settings: Settings,
+    settings: Job,
     *,
     trials: int,
     direction: Direction | None = None,
@@ -147,7 +147,7 @@ class _Tally:
         self.bar.refresh()
 
 
-def _run_crew(settings: Settings, n: int, tally: _Tally, interrupts: Interrupts) -> None:
+def _run_crew(settings: Job, n: int, tally: _Tally, interrupts: Interrupts) -> None:
     """Trials in n processes. One that dies costs its trial an attempt, and another takes its place."""
     pool = Pool[None, Report](
         partial(worker, settings), n, what="the objective", retries=0, grace=GRACE, allowed=interrupts.allowed
