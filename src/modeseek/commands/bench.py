@@ -102,7 +102,7 @@ def _add_measurements(commands: Commands) -> None:
     growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with d, n, m and S")
     growth.add_argument("--batch", type=positive, default=1, help="replications side by side (default: 1)")
     growth.set_defaults(run=_growth)
-    for command in (draws, seconds):
+    for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
     for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
@@ -170,19 +170,23 @@ def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
 
 
 def _theory(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.replication import fixed_threads
     from modeseek.bench.measure.theory import save, study
 
     check_folder(options.out)
     path = options.out / "theory.json"
-    save(path, study(seeds=options.seeds))
+    with fixed_threads(options.threads):
+        save(path, study(seeds=options.seeds))
     print(path)
 
 
 def _distribution(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.replication import fixed_threads
     from modeseek.bench.measure import distribution
 
     check_folder(options.out)
-    taken = distribution.take_samples(replication=options.replication)
+    with fixed_threads(options.threads):
+        taken = distribution.take_samples(replication=options.replication)
     path = options.out / "distribution.json"
     distribution.save(path, taken)
     print(path)
@@ -207,22 +211,26 @@ def _seconds(options: argparse.Namespace) -> None:
 
 
 def _batches(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.replication import fixed_threads
     from modeseek.bench.measure.cost import BATCHES, measure_batches, save
     from modeseek.bench.measure.seconds import TASKS
 
     check_folder(options.out)
-    for m in measure_batches(options.task or TASKS, options.batch or BATCHES, device=options.device):
-        save(options.out / "batches.json", m)
-        print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
+    with fixed_threads(options.threads):
+        for m in measure_batches(options.task or TASKS, options.batch or BATCHES, device=options.device):
+            save(options.out / "batches.json", m)
+            print(f"{m['task']}, {m['method']}, batch of {m['batch']}: {m['seconds']:.3g} s", flush=True)
 
 
 def _growth(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign.replication import fixed_threads
     from modeseek.bench.measure.cost import measure_growth, save
 
     check_folder(options.out)
-    for m in measure_growth(batch=options.batch, device=options.device):
-        save(options.out / "growth.json", m)
-        print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
+    with fixed_threads(options.threads):
+        for m in measure_growth(batch=options.batch, device=options.device):
+            save(options.out / "growth.json", m)
+            print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
 
 
 def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:

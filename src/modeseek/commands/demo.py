@@ -11,7 +11,7 @@ import torch
 from botorch.test_functions.synthetic import StyblinskiTang
 
 from modeseek.checks import missing_extra
-from modeseek.commands.arguments import Commands, check_folder
+from modeseek.commands.arguments import Commands, check_folder, positive
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.optimizer import Optimizer
@@ -44,13 +44,16 @@ def add_command(commands: Commands) -> None:
     command = commands.add_parser("demo", help="optimize a function of two variables and draw it")
     command.add_argument("--budget", type=int, default=50, help="evaluations, 10 of them Sobol points (default: 50)")
     command.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    command.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="CPU threads per suggestion (default: 1)"
+    )
     command.add_argument("--out", type=Path, default=Path("demo.png"), help="the picture's file (default: demo.png)")
     command.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> None:
     check_folder(options.out.parent)
-    demo(budget=options.budget, seed=options.seed, out=options.out)
+    demo(budget=options.budget, seed=options.seed, out=options.out, threads=options.threads)
 
 
 def f(x: Array) -> Array:
@@ -58,7 +61,7 @@ def f(x: Array) -> Array:
     return np.asarray(F(torch.from_numpy(x)))
 
 
-def demo(budget: int, seed: int, out: Path) -> Result:
+def demo(budget: int, seed: int, out: Path, threads: int = 1) -> Result:
     """Optimize, print the best point and its regret, and write the picture."""
     if budget < N_INITIAL + EARLY:
         raise ConfigError(f"the demo needs a budget of at least {N_INITIAL + EARLY}, not {budget}")
@@ -75,7 +78,12 @@ def demo(budget: int, seed: int, out: Path) -> Result:
 
     space = Space.box([LOW, LOW], [HIGH, HIGH])
     result = minimize(
-        lambda x: float(f(x)) + NOISE * rng.standard_normal(), space, budget, seed=seed, callbacks=[remember]
+        lambda x: float(f(x)) + NOISE * rng.standard_normal(),
+        space,
+        budget,
+        seed=seed,
+        threads=threads,
+        callbacks=[remember],
     )
     if result.best is None or len(moments) < EARLY:
         raise ModeseekError("interrupted before there was something to draw")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from modeseek import dms
+from modeseek import Int, Space, dms
 from modeseek.bench.campaign import batch
 from modeseek.bench.campaign.batch import bytes_of_replication, run_batches
 from modeseek.bench.campaign.campaign import run_campaign
@@ -350,3 +351,27 @@ def test_the_plan_is_not_below_what_is_used(task: str, paper: bool, monkeypatch:
     suggest(X, problem.values(X), work.config, generator())  # type: ignore[misc]
     used = (torch.cuda.max_memory_allocated() - before) / b
     assert used < bytes_of_replication(work) < 20 * used
+
+
+def test_a_batch_of_a_task_from_a_file_goes_on_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(__file__).parents[1] / "tiny.py"
+    group = [Work(f"{file}:problem", "dms", replication) for replication in range(2)]
+    whole = list(run_batches(group, tmp_path / "whole"))
+    with monkeypatch.context() as stopped:
+        stop_at(9, KeyboardInterrupt(), stopped)
+        with pytest.raises(KeyboardInterrupt):
+            list(run_batches(group, tmp_path / "stopped"))
+    assert [path.parent.name for path in (tmp_path / "stopped").glob("*/*.batch")] == ["tiny-2"]
+    assert not list(file.parent.glob("*/*.batch"))
+    resumed = list(run_batches(group, tmp_path / "stopped"))
+    assert [(r.task, r.optimum, r.values) for r in resumed] == [("tiny-2", 0.0, r.values) for r in whole]
+
+
+def test_a_design_has_no_configuration_twice() -> None:
+    space = Space({"a": Int(0, 5), "b": Int(0, 2)})
+    problem = Problem(name="few", title="", space=space, f=lambda p: 0.0, optimum=0.0, n_initial=10, budget=4)
+    for replication in range(12):
+        design = initial_design(problem, replication)
+        assert len(np.unique(design, axis=0)) == len(design) == 10
+    with pytest.raises(ConfigError, match="too few configurations"):
+        initial_design(dataclasses.replace(problem, n_initial=19), 0)
