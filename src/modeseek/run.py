@@ -47,7 +47,7 @@ def minimize(
         space: what to search.
         budget: total number of evaluations, the initial design, failed ones and those before a resume included.
         seed, config, n_initial, device, threads: see `Optimizer`.
-        callbacks: each is called as callback(optimizer, trial) after every trial; returning True, and only True, ends
+        callbacks: each is called as callback(optimizer, trial) after every trial; returning True (or NumPy's True), and nothing else, ends
             the run.
         timeout: seconds after which no new trial begins.
         stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.

@@ -6,6 +6,7 @@ import re
 import runpy
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -13,8 +14,9 @@ README = ROOT / "README.md"
 
 
 def run(page: Path, folder: Path) -> str:
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
-    (folder / "page.py").write_text("\n".join(blocks))
+    first, *others = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
+    guarded = textwrap.indent("\n".join(others), "    ")  # the first one's workers import the file
+    (folder / "page.py").write_text(f'{first}\nif __name__ == "__main__":\n{guarded}')
     done = subprocess.run([sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     return done.stdout
