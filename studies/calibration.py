@@ -27,7 +27,7 @@ from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
-from modeseek.hyperparameters import draw_hyperparameters
+from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.linalg import kernel
 from modeseek.optimum import HYPERPARAMETERS, above, outside
 from modeseek.outcome_transforms import OutcomeMap
@@ -81,17 +81,17 @@ def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device
     return Truth(function, known, found.x[:, 0], found.value[:, 0])
 
 
-def covered(truth: Truth, gp: GP, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator) -> list[float]:
-    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width.
-
-    The Gaussian processes are a batch of H x b; those of one function are equally probable.
-    """
+def covered(
+    truth: Truth, several: Several, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator
+) -> list[float]:
+    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width."""
+    gp, scale = several.gp, several.scale[..., None]
     H, b, _, d = gp.X.shape
-    best = gp.posterior(gp.X)[0].mean(0).argmax(-1)
+    best = (gp.posterior(gp.X)[0] * scale).mean(0).argmax(-1)
     point = gp.X[0].gather(-2, best[:, None, None].expand(b, 1, d))
     found = optima(gp, -(-draws // H), Draws.of(generator, (H, b)), also=point.expand(H, b, 1, d))
-    x, value = (part.movedim(0, 1).flatten(1, 2) for part in (found.x, found.value))
-    at_point = found.paths.everywhere(point.expand(H, b, 1, d))[..., 0].movedim(0, 1).flatten(1, 2)
+    x, value = (part.movedim(0, 1).flatten(1, 2) for part in (found.x, found.value * scale))
+    at_point = (found.paths.everywhere(point.expand(H, b, 1, d))[..., 0] * scale).movedim(0, 1).flatten(1, 2)
     u, k = x.sort(-2).values, outside(value.shape[-1], 0.9)
     low, high = u[:, k], u[:, -1 - k]
     inside = (low - 1e-6 <= truth.x) & (truth.x <= high + 1e-6)
@@ -153,10 +153,10 @@ def main() -> None:
         print(f"| {d} | {n} | " + " | ".join(row) + " |", flush=True)
 
 
-def repeated(gp: GP) -> GP:
+def repeated(gp: GP) -> Several:
     """A batch of 1 x b with the hyperparameters as they are."""
     hyperparameters = Hyperparameters(*(part[None] for part in gp.hyperparameters))
-    return posterior_of(gp.X[None], gp.y[None], hyperparameters, gp.mean[None])
+    return Several(posterior_of(gp.X[None], gp.y[None], hyperparameters, gp.mean[None]), torch.ones_like(gp.mean)[None])
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import modeseek as ms
 from modeseek.config import DMSConfig
 from modeseek.dms import fit_mapped
 from modeseek.errors import ConfigError
+from modeseek.hyperparameters import Several
 from modeseek.optimum import Optimum, above, moments_in_own_units, outside
 from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
@@ -138,10 +139,11 @@ def test_predictions_in_own_units_are_those_of_samples(mapped) -> None:
     lengthscales = torch.tensor([[0.4, 0.4], [0.8, 0.3]], dtype=torch.float64)
     gp = posterior_of(X, y.expand(2, 12), Hyperparameters(lengthscales, torch.full((2,), 0.05).double()))
     x = torch.rand(5, 2, dtype=torch.float64, generator=generator(4))
-    mean, std = moments_in_own_units(gp, outcomes, x)
+    scale = torch.tensor([1.0, 1.3], dtype=torch.float64)
+    mean, std = moments_in_own_units(Several(gp, scale), outcomes, x)
     mu, sigma = gp.posterior(x.expand(2, 5, 2))
     z = torch.randn(20000, 2, 5, dtype=torch.float64, generator=generator(5))
-    samples = outcomes.inverse((mu + sigma * z).reshape(1, -1)).view(-1, 5)
+    samples = outcomes.inverse(((mu + sigma * z) * scale[:, None]).reshape(1, -1)).view(-1, 5)
     torch.testing.assert_close(mean, samples.mean(0), rtol=0.05, atol=0.02)
     torch.testing.assert_close(std, samples.std(0), rtol=0.1, atol=0.02)
 
@@ -166,7 +168,7 @@ def test_predictions_are_calibrated_on_functions_from_the_prior() -> None:
         f = (torch.linalg.cholesky(K) @ torch.randn(1, n + 5, 1, dtype=X.dtype, generator=g))[..., 0]
         y = f[:, :n] + 0.1 * torch.randn(1, n, dtype=X.dtype, generator=g)
         gp = posterior_of(X[:, :n], y, hyperparameters, 0 * one[:, 0])
-        mean, std = moments_in_own_units(gp, outcomes, X[0, n:])
+        mean, std = moments_in_own_units(Several(gp, one[0]), outcomes, X[0, n:])
         scores.append(((40 + 7 * f[0, n:]) - mean) / std)
     z = torch.cat(scores)
     assert 0.85 < z.std() < 1.15
