@@ -6,8 +6,8 @@ Every function has noise from the prior, observations at uniform random inputs, 
 (at least 0.1), most of them so long that the maximum is in a corner, or uniform between 0.15 and 0.6 times √d, which
 makes hills. Counted is how often its maximum lies in the 90 % interval, over functions and parameters, and how often
 the 95 % bound on the regret of the point with the best posterior mean holds; with the hyperparameters known, with those
-of the fit, and with those drawn around the fit, as `Optimum` does; the latter two also with the outcomes shaped as in
-the default. A row per d and n.
+of the fit, and with those drawn around the fit; the latter two also with standardized outcomes, as `Optimum` has them,
+which cannot know the scale of the function. A row per d and n.
 
     python -m studies.calibration --features
 
@@ -137,7 +137,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.features:
         return print_features()
-    names = ("known", "fitted", "drawn", "default fitted", "default drawn")
+    names = ("known", "fitted", "drawn", "standardized, fitted", "standardized, drawn")
     print("| d | n | " + " | ".join(f"{name}: interval, bound, width" for name in names) + " |")
     print("|---" * (2 + len(names)) + "|", flush=True)
     device = torch.device(args.device)
@@ -146,7 +146,7 @@ def main() -> None:
         truth = draw(args.functions, n, d, args.lengthscales == "hills", generator, device)
         X, y = truth.known.X, truth.known.y
         cells = [covered(truth, repeated(truth.known), None, args.draws, generator)]
-        for gp, outcomes in ((fit(X, y), None), fit_mapped(X, y, DMSConfig())):
+        for gp, outcomes in ((fit(X, y), None), fit_mapped(X, y, DMSConfig(warp="never"))):
             for several in (repeated(gp), draw_hyperparameters(gp, HYPERPARAMETERS, generator)):
                 cells.append(covered(truth, several, outcomes, args.draws, generator))
         row = [f"{inside:.0%}, {bound:.0%}, {width:.2f}" for inside, bound, width in cells]
