@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import subprocess
 import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import optuna
@@ -503,9 +503,8 @@ def test_studies_of_one_name_in_different_storages_are_not_mixed_up():
 RESUMED = """
 import sys
 import optuna
-sys.path.insert(0, sys.argv[1])
 from test_optuna import bowl, sampler
-study = optuna.create_study(study_name="s", storage=sys.argv[2], sampler=sampler(), load_if_exists=True)
+study = optuna.create_study(study_name="s", storage=sys.argv[1], sampler=sampler(), load_if_exists=True)
 study.optimize(bowl, n_trials=5)
 """
 
@@ -514,8 +513,8 @@ def test_a_fresh_process_goes_on_with_the_study(tmp_path):
     storages = [f"sqlite:///{tmp_path / name}.db" for name in "ab"]
     for storage in storages:
         for _ in range(2):
-            command = [sys.executable, "-c", RESUMED, str(Path(__file__).parent), storage]
-            subprocess.run(command, check=True, capture_output=True)
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            subprocess.run([sys.executable, "-c", RESUMED, storage], check=True, capture_output=True, env=environment)
     one, two = (optuna.load_study(study_name="s", storage=storage) for storage in storages)
     assert points(one) == points(two)
     assert len({tuple(params.values()) for params in points(one)}) == 10

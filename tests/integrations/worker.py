@@ -19,8 +19,8 @@ from modeseek import DMSConfig
 from modeseek.integrations.optuna import DMSSampler
 
 CHEAP = DMSConfig(m=32, S=16, epochs=3, steps=3, hidden=8)
-TRIALS = 40
-TICK = 0.4  # seconds; all workers end a trial, and ask again, almost at the same moment
+TRIALS = 24
+TICK = 0.3  # seconds; all workers end a trial, and ask again, almost at the same moment
 LAG = 0.015  # seconds between them: SQLite does not lock rows, so that two may take one waiting trial
 
 

@@ -23,11 +23,11 @@ from modeseek.bench.campaign.replication import Work, initial_design, run_replic
 from modeseek.bench.methods import method_names
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.commands import main
-from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError, ModeseekError
+from shared import SMALLEST, until
 
 TASK = "styblinski-tang-2"
-CHEAP = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
+TINY = f"{Path(__file__).parents[1] / 'tiny.py'}:problem"
 SMALL = ["sobol", "dms[m=32;K=1;S=16;epochs=2;steps=2;hidden=16]"]
 
 
@@ -37,10 +37,10 @@ def outcome(record: Record) -> tuple[object, ...]:
 
 
 def test_every_method_gets_the_same_start_and_the_same_noise() -> None:
-    sobol, ucb = (run_replication(Work(TASK, method, 4)) for method in ("sobol", "ucb"))
-    n = find_task(TASK).n_initial
+    sobol, ucb = (run_replication(Work(TINY, method, 4)) for method in ("sobol", "ucb"))
+    n = find_task(TINY).n_initial
     assert sobol.status == ucb.status == "complete"
-    assert len(sobol.observed) == n + find_task(TASK).budget
+    assert len(sobol.observed) == n + find_task(TINY).budget
     assert sobol.observed[:n] == ucb.observed[:n]
     noise = [np.array(r.observed) - np.array(r.values) for r in (sobol, ucb)]
     np.testing.assert_allclose(noise[0], noise[1], atol=1e-9)
@@ -65,18 +65,18 @@ def test_a_second_call_runs_only_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path) -> None:
-    one = run_campaign([TASK], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
-    two = run_campaign([TASK], SMALL, Store(tmp_path / "2"), reps=2, workers=2, progress=False)
+    one = run_campaign([TINY], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
+    two = run_campaign([TINY], SMALL, Store(tmp_path / "2"), reps=2, workers=2, progress=False)
     assert sorted(map(outcome, two), key=str) == sorted(map(outcome, one), key=str)
 
 
 def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
-    local = run_campaign([TASK], ["dms"], Store(tmp_path / "1"), reps=8, progress=False)
-    batch = run_campaign([TASK], ["dms"], Store(tmp_path / "2"), reps=8, engine="batch", progress=False)
-    n = find_task(TASK).n_initial
+    monkeypatch.setattr(Work, "config", property(lambda self: SMALLEST))
+    local = run_campaign([TINY], ["dms"], Store(tmp_path / "1"), reps=8, progress=False)
+    batch = run_campaign([TINY], ["dms"], Store(tmp_path / "2"), reps=8, engine="batch", progress=False)
+    n = find_task(TINY).n_initial
     for a, b in zip(local, batch, strict=True):
         assert (a.status, b.status) == ("complete", "complete"), (a.error, b.error)
         assert a.observed[:n] == pytest.approx(b.observed[:n], rel=1e-9)
@@ -84,7 +84,7 @@ def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
         assert a.key == b.key
         assert set(a.stages) == set(b.stages) == {"fit", "pseudo", "train", "sample", "mode"}
         assert (a.batch, b.batch) == (1, 8)
-        assert len(a.iterations) == len(b.iterations) == find_task(TASK).budget
+        assert len(a.iterations) == len(b.iterations) == find_task(TINY).budget
     final = [[max(record.values) for record in records] for records in (local, batch)]
     assert final[0] != final[1], "they draw other numbers"
     assert stats.mannwhitneyu(*final).pvalue > 0.05
@@ -94,8 +94,8 @@ def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
 
 def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    local = run_campaign([TASK], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
-    remote = run_campaign([TASK], SMALL, Store(tmp_path / "2"), reps=2, engine="ray", workers=2, progress=False)
+    local = run_campaign([TINY], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
+    remote = run_campaign([TINY], SMALL, Store(tmp_path / "2"), reps=2, engine="ray", workers=2, progress=False)
     assert sorted(map(outcome, remote), key=str) == sorted(map(outcome, local), key=str)
 
 
@@ -189,7 +189,7 @@ def test_fault_38_what_another_campaign_has_finished_since_is_not_run_again(tmp_
         """By the time that a replication is ours, another campaign has stored it."""
 
         def take(self, key: str) -> bool:
-            Store(tmp_path).append(run_replication(Work.of_key(key, "cpu")))
+            Store(tmp_path).append(run_replication(Work.of_key(key, "cpu", {})))
             return super().take(key)
 
     class Shared(Store):
@@ -210,23 +210,19 @@ def test_fault_45_ctrl_c_ends_a_campaign_at_once_with_what_is_finished_stored(tm
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while not list(Store(tmp_path)) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: list(Store(tmp_path)) or process.poll() is not None, 120)
     assert list(Store(tmp_path)), process.kill() or process.communicate()
     children = children_of(process.pid)
     assert len(children) >= 2
     began = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
-    while any(child.exists() for child in children) and time.monotonic() < began + 3 + SLACK:
-        time.sleep(0.05)  # multiprocessing's own helper sees a moment later that it is alone
     assert time.monotonic() - began < 3 + SLACK
+    until(lambda: not any(child.exists() for child in children), 3 + SLACK)  # multiprocessing's helper comes last
     assert process.returncode == 130
     assert complaint.rstrip().endswith("modeseek: interrupted")
     assert "Traceback" not in complaint
     assert [(r.method, r.status) for r in Store(tmp_path)] == [("sobol", "complete")]
-    assert not any(child.exists() for child in children), "no process is left"
 
 
 SLACK = 4  # seconds that a busy machine may take on top
@@ -279,11 +275,11 @@ def test_a_failed_replication_is_recorded_and_the_rest_goes_on(
 
 
 def test_results_of_another_configuration_are_never_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Work, "config", property(lambda self: CHEAP))
-    run_campaign([TASK], ["dms"], Store(tmp_path), reps=1, engine="batch", progress=False)
+    monkeypatch.setattr(Work, "config", property(lambda self: SMALLEST))
+    run_campaign([TINY], ["dms"], Store(tmp_path), reps=1, engine="batch", progress=False)
     monkeypatch.undo()
     with pytest.raises(ConfigError, match="another configuration"):
-        run_campaign([TASK], ["dms"], Store(tmp_path), reps=2, progress=False)
+        run_campaign([TINY], ["dms"], Store(tmp_path), reps=2, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -329,23 +325,20 @@ def test_a_task_for_validation_runs_as_the_papers_do(tmp_path: Path) -> None:
 
 def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
     bo = ["pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"]
-    assert set(method_names()) == {"sobol", *bo, "tpe", "gpsampler", "cmaes", "dms-paper", "dms", "dms-fast"}
+    botorchs = ["pi-botorch", "logei-botorch", "ucb-botorch"]
+    assert set(method_names()) == {"sobol", *bo, *botorchs, "tpe", "gpsampler", "cmaes", "dms-paper", "dms", "dms-fast"}
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, workers: str) -> None:
-    arguments = ["bench", "run", "--task", TASK, "--method", "sobol,ucb", "--reps", "3", "--workers", workers, "--out"]
+    arguments = ["bench", "run", "--task", TINY, "--method", "sobol,ucb", "--reps", "3", "--workers", workers, "--out"]
     command = [sys.executable, "-c", "import sys; from modeseek.commands import main; sys.exit(main())", *arguments]
     killed = subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(list(Store(tmp_path / "killed"))) < 4 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: len(list(Store(tmp_path / "killed"))) >= 4, 120)
     children = children_of(killed.pid)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
-    while any(child.exists() for child in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(child.exists() for child in children), "workers do not stay behind"
+    until(lambda: not any(child.exists() for child in children))  # workers do not stay behind
     there = len(list(Store(tmp_path / "killed")))
     assert 4 <= there < 6
     assert main([*arguments, str(tmp_path / "killed")]) == 0
