@@ -44,7 +44,7 @@ def run(opt: Optimizer, n: int, f: Callable[[Params], float] = sphere) -> Optimi
     return opt
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait for a condition; a test fails when it does not come true in time."""
     end = time.monotonic() + seconds
     while not condition():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modeseek.commands import main
-from modeseek.commands.arguments import check_folder, names, seconds, sizes
+from modeseek.commands.arguments import above_zero, check_folder, names, sizes
 from modeseek.errors import ConfigError
 
 
@@ -28,7 +28,7 @@ def test_names_are_split_at_commas_outside_of_brackets(text: str, found: list[st
 
 
 def test_wrong_arguments_are_named() -> None:
-    for kind, text in ((names, " , "), (sizes, "1,0"), (sizes, "1,,2"), (seconds, "inf")):
+    for kind, text in ((names, " , "), (sizes, "1,0"), (sizes, "1,,2"), (above_zero, "inf")):
         with pytest.raises(argparse.ArgumentTypeError):
             kind(text)
     assert sizes("1,8") == [1, 8]

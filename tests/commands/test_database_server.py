@@ -6,8 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import optuna
 import pytest
 
 from modeseek.commands.optimize.storage import open_storage
+from shared import until
 
 START_TOGETHER = Path(__file__).with_name("start_together.py")
 SPACE = '[x]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
@@ -73,13 +73,6 @@ def load(location: str, name: str) -> list[optuna.trial.FrozenTrial]:
     storage.remove_session()
     storage.engine.dispose()
     return trials
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_several_workers_share_a_study_and_it_goes_on(location: str) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import modeseek as ms
 from modeseek.commands import main
 from modeseek.commands.optimize.run import GRACE
 from modeseek.integrations.optuna import DMSSampler
+from shared import until
 
 SPACE = """
 [lr]
@@ -143,13 +144,6 @@ def states(*args: str) -> Counter[str]:
 
 def command(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).with_name("modeseek")), "optimize", *arguments]
-
-
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -388,13 +382,13 @@ def test_workers_share_the_budget_to_the_trial(capsys: pytest.CaptureFixture[str
     assert len({tuple(trial.params.items()) for trial in done}) == 11
 
 
-def test_a_worker_that_is_killed_costs_nothing_but_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_is_killed_costs_nothing_but_time(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", "objectives:dies_once", *RUN, "--trials", "5", "--workers", "2"]) == 0
     done = trials("objectives:dies_once")
     assert states("objectives:dies_once") == {"COMPLETE": 5, "FAIL": 1}
     (killed,) = (trial for trial in done if trial.state.name == "FAIL")
     assert [t.params for t in done].count(killed.params) == 2, "it was tried again"
-    assert "ended by signal SIGKILL, possibly out of memory; its point is tried again" in capsys.readouterr().err
+    assert "its point is tried again" in capfd.readouterr().err, "said by the parent or by the other worker"
 
 
 def test_fault_32_a_trial_that_ends_its_worker_twice_has_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from modeseek.errors import ConfigError, WorkerError
 from modeseek.execution.pool import Death, Pool, no_setup
+from shared import is_alive, until
 
 
 def work(job: tuple[str, Any]) -> Any:
@@ -38,18 +39,6 @@ def work(job: tuple[str, Any]) -> Any:
         argument.touch()
         time.sleep(600)
     return argument
-
-
-def until(condition: Any, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def collect(pool: Pool[str, Any]) -> dict[str, Any]:
