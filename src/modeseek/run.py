@@ -47,8 +47,8 @@ def minimize(
         space: what to search.
         budget: total number of evaluations, the initial design, failed ones and those before a resume included.
         seed, config, n_initial, device, threads: see `Optimizer`.
-        callbacks: each is called as callback(optimizer, trial) after every trial; returning True (or NumPy's True), and nothing else, ends
-            the run.
+        callbacks: each is called as callback(optimizer, trial) after every trial; returning True (or NumPy's True),
+            and nothing else, ends the run.
         timeout: seconds after which no new trial begins.
         stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.
         known: pairs of parameters and values that were measured before. They count toward the initial design, not
