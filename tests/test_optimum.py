@@ -17,6 +17,7 @@ from modeseek.hyperparameters import Several
 from modeseek.optimum import Optimum, above, moments_in_own_units, outside
 from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
+from shared import generator
 
 MIXED = ms.Space(
     {
@@ -25,10 +26,6 @@ MIXED = ms.Space(
         "lr": ms.Float(1e-4, 1.0, log=True),
     }
 )
-
-
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def observed(space: ms.Space, f, n: int, direction: str, seed: int = 0) -> tuple[GP, OutcomeMap]:

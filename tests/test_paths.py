@@ -14,10 +14,7 @@ from modeseek.linalg import kernel
 from modeseek.paths import Paths, draw_paths, optima
 from modeseek.pseudo import Rounding
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
-
-
-def generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from shared import generator
 
 
 def gp(n: int, d: int, lengthscale: float = 0.3, noise: float = 1e-2, b: int = 1) -> GP:
