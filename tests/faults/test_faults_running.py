@@ -225,7 +225,7 @@ def test_fault_34_an_error_of_the_objective_says_what_is_not_saved(tmp_path, dis
     assert any("not in the checkpoint" in note for note in raised.value.__notes__)
 
 
-@pytest.mark.parametrize("answer", [1, "yes", [0], np.float64(1.0), object()], ids=repr)
+@pytest.mark.parametrize("answer", [1, "yes", [0], np.float64(1.0), object()], ids=lambda a: type(a).__name__)
 def test_fault_41_only_true_ends_the_run(answer):
     result = minimize(sphere, BOX, 3, callbacks=[lambda o, t: answer], **QUIET)
     assert result.stopped == "budget"
