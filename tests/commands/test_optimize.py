@@ -358,6 +358,8 @@ def test_a_killed_run_leaves_nothing_running_once_it_goes_on() -> None:
         process.stdout.readline()
         process.kill()
     assert states("objectives:slow") == {"RUNNING": 1}
+    (running,) = trials("objectives:slow")
+    until(lambda: not Path("/proc", running.user_attrs["worker"].rpartition(":")[2]).exists())
     Path("hurry").touch()
     assert main(["optimize", "objectives:slow", *RUN, "--trials", "3"]) == 0
     assert states("objectives:slow") == {"FAIL": 1, "COMPLETE": 3}

@@ -9,6 +9,7 @@ killed goes on where it was; the file is removed once the records are written.
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import sys
@@ -71,6 +72,7 @@ def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool)
     end = _run_batch(part, run, file, progress)
     graphs.release()
     if end.stopped_by is not None and len(part) > 1:
+        gc.collect()  # what an error's traceback still holds on to
         torch.cuda.empty_cache()
         middle = len(part) // 2
         halves = [(part[rows], end.run.of(rows)) for rows in (slice(None, middle), slice(middle, None))]
