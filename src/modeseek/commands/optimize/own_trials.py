@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import multiprocessing
 import threading
 import warnings
 from collections.abc import Callable
@@ -68,7 +69,9 @@ class OwnTrials:
             _log.debug("trial %d could not be marked as failed", trial.number, exc_info=True)
 
     def _begin(self) -> tuple[Trial, dict[str, Any]]:
-        if store.fail_abandoned_trials(self.study, self._mine) and self.space.size < math.inf:
+        is_worker = multiprocessing.parent_process() is not None
+        lost = store.fail_abandoned_trials(self.study, self._mine, by_process=not is_worker)
+        if lost and self.space.size < math.inf:
             store.enqueue_interrupted_trials(self.study)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Heartbeat of storage")  # meant for `Study.optimize`, which has its own

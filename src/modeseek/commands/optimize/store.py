@@ -205,7 +205,7 @@ def _lose(study: optuna.Study, trials: list[FrozenTrial], error: str) -> dict[in
     return lost
 
 
-def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> list[int]:
+def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset(), *, by_process: bool = True) -> list[int]:
     """Mark as failed the trials whose process is gone, or has given no sign of life for a while; their numbers.
 
     A process of this machine is known to be gone at once; of other processes, and in other containers, only the
@@ -214,6 +214,8 @@ def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> 
     Args:
         study: theirs.
         mine: the ids of the trials that this process runs.
+        by_process: whether a process that is not there any more is enough. Not for a worker: the command that started
+            it sees to the trials of the others, and two that do would try a point once too often.
     """
     silent = _silent(study)
     gone = [
@@ -221,7 +223,7 @@ def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset()) -> 
         for trial in running(study)
         if trial._trial_id not in mine
         and WORKER in trial.user_attrs
-        and (trial._trial_id in silent or _is_gone(str(trial.user_attrs[WORKER])))
+        and (trial._trial_id in silent or (by_process and _is_gone(str(trial.user_attrs[WORKER]))))
     ]
     lost = _lose(study, gone, ended := "its process ended, or gave no sign of life")
     for number, error in lost.items():
