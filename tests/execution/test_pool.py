@@ -148,7 +148,7 @@ def test_workers_clean_up_when_the_work_is_done_and_one_killed_while_idle_is_rep
         pool.submit("pid", ("pid", None))
         ((_, first),) = pool.wait()
         os.kill(first, signal.SIGKILL)
-        until(lambda: not is_alive(first))
+        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)  # all of its threads are gone, and nobody was told yet
         pool.submit("pid", ("pid", None))
         ((_, second),) = pool.wait()
         assert pool.pids == [first, second]
