@@ -42,7 +42,7 @@ def score_error(d: int, s: float, scale: float) -> float:
             mean = SDE.alpha(t) * label * a
             x_t = mean + variance.sqrt() * torch.randn(1, 2000, d, generator=g)
             features = network.condition_features(t[None, None], label[None, None], time_scale=scale)
-            learned = -network.predict_noise(theta, x_t, features, HIDDEN)[:, 0] / SDE.h(t).sqrt()
+            learned = -network.predict(theta, x_t, features, HIDDEN)[:, 0] / SDE.h(t).sqrt()
             exact = -(x_t - mean) / variance
             errors.append((learned - exact).norm() / exact.norm())
     return float(torch.stack(errors).mean())

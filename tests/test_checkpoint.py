@@ -120,6 +120,19 @@ def test_settings_of_another_version_are_said_so(tmp_path, monkeypatch, change):
         Optimizer.load(tmp_path / "run")
 
 
+def test_settings_that_are_younger_than_a_file_are_as_it_ran(tmp_path, monkeypatch):
+    asdict, younger = dataclasses.asdict, {"predict", "network_inputs", "round_inputs", "skip_collapsed"}
+
+    def older(value):
+        stored = asdict(value)
+        return {key: stored[key] for key in stored if not isinstance(value, DMSConfig) or key not in younger}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dataclasses, "asdict", older)
+        Optimizer(SPACE, seed=0, config=CHEAP).save(tmp_path / "run")
+    assert Optimizer.load(tmp_path / "run").config == CHEAP
+
+
 def test_the_file_before_is_kept(tmp_path):
     opt = Optimizer(SPACE, seed=0, config=CHEAP)
     for n in range(1, 4):

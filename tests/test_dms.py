@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from modeseek.bench.measure.distribution import energy_distance
-from modeseek.config import DMSConfig
-from modeseek.dms import Suggestion, fit_surrogate, suggest
+from modeseek.config import DMSConfig, NetworkInputs
+from modeseek.dms import Suggestion, _from_network, _to_network, fit_surrogate, suggest
 from modeseek.errors import ConfigError
 from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
+from modeseek.pseudo import Rounding
 from shared import TRAINED, generator, hill
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -86,6 +88,11 @@ def test_configurations_are_values() -> None:
         {"rho_far": -1.0},
         {"rho_far": float("nan")},
         {"warp": True},
+        {"predict": "x"},
+        {"network_inputs": 1},
+        {"after_fall_back": "forget"},
+        {"round_inputs": 1},
+        {"skip_collapsed": None},
         {"polish": 1},
         {"name": 3},
     ],
@@ -247,6 +254,21 @@ def test_the_fast_preset_is_the_default_but_for_its_model() -> None:
     assert changed == {"name", "m", "S", "epochs", "hold_epochs", "steps"}
 
 
+def test_the_printed_preset_is_the_papers_but_for_seven_points() -> None:
+    paper, printed = DMSConfig.paper(8), DMSConfig.printed(8)
+    changed = {name: value for name, value in vars(printed).items() if value != getattr(paper, name)}
+    assert changed == {
+        "name": "dms-printed",
+        "predict": "score",
+        "loss_weight": "one",
+        "solver": "sde",
+        "network_inputs": "unit",
+        "round_inputs": False,
+        "skip_collapsed": False,
+        "after_fall_back": "continue",
+    }
+
+
 def test_a_batch_fits_each_element_as_it_would_alone() -> None:
     X, Y = hill(20, 3, b=3)
     together = suggest(X, Y, TRAINED, generator())
@@ -353,3 +375,53 @@ def test_nothing_is_trained_where_every_pseudo_set_is_one_point(monkeypatch: pyt
     best = out.pseudo_x.gather(-2, out.pseudo_y.argmax(-1)[:, None, None].expand(2, 1, 2))
     assert out.candidates.equal(best.expand(2, 16, 2))
     assert (out.seconds["train"], out.seconds["sample"]) == (0.0, 0.0)
+
+
+ONE_POINT = dataclasses.replace(TRAINED, K=60, refine="point", polish=False)  # every run ends at the top of the hill
+
+
+def test_a_model_of_one_point_is_trained_if_asked() -> None:
+    printed = dataclasses.replace(ONE_POINT, predict="score", loss_weight="one", solver="sde", network_inputs="unit")
+    out = run(dataclasses.replace(printed, skip_collapsed=False), n=30, b=2)
+    assert run(printed, n=30, b=2).fell_back.all()
+    assert not out.fell_back.any()
+    assert out.candidates.isfinite().all()
+    assert (out.candidates.std(-2) > 0).all(), "samples of a model"
+    assert out.seconds["train"] > 0
+
+
+def test_weights_after_a_fall_back() -> None:
+    first = run(TRAINED, n=30, b=2)
+    go_on = run(dataclasses.replace(ONE_POINT, after_fall_back="continue"), n=30, b=2, state=first.state)
+    anew = run(ONE_POINT, n=30, b=2, state=first.state)
+    assert go_on.fell_back.all()
+    assert anew.fell_back.all()
+    assert go_on.state.network.equal(first.state.network)
+    assert not anew.state.network.equal(first.state.network)
+
+
+def test_weights_of_a_row_that_fell_back_beside_one_that_did_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modeseek.dms._is_one_point", lambda x, *_: torch.tensor([True, False]))
+    start = run(TRAINED, n=30, b=2).state
+    for weights in ("continue", "restart"):
+        out = run(dataclasses.replace(TRAINED, after_fall_back=weights), n=30, b=2, seed=1, state=start)
+        kept = [bool(row.equal(before)) for row, before in zip(out.state.network, start.network, strict=True)]
+        assert kept == [weights == "continue", False]
+
+
+def test_what_is_rounded() -> None:
+    whole = Rounding(lambda x: x.round(), torch.tensor([True, False]))
+    rounded, free = (
+        run(dataclasses.replace(TRAINED, polish=False, round_inputs=before), rounding=whole) for before in (True, False)
+    )
+    assert rounded.pseudo_x.equal(rounded.pseudo_x.round())
+    assert not free.pseudo_x.equal(free.pseudo_x.round())
+
+
+@pytest.mark.parametrize("inputs", get_args(NetworkInputs))
+def test_the_network_has_its_range_and_samples_come_back_from_it(inputs: NetworkInputs) -> None:
+    x = torch.rand(1, 500, 2, dtype=torch.float64, generator=generator())
+    there = _to_network(x, inputs)
+    assert there.min().item() == pytest.approx({"centred": -1, "unit": 0}[inputs], abs=0.02)
+    assert there.max().item() == pytest.approx(1, abs=0.02)
+    torch.testing.assert_close(_from_network(there, inputs), x, atol=1e-6, rtol=0)

@@ -25,7 +25,7 @@ from safetensors.numpy import save as to_bytes
 
 from modeseek import storage
 from modeseek.checks import is_whole
-from modeseek.config import DMSConfig
+from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
@@ -187,6 +187,7 @@ def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
+    stored = with_younger_settings(stored)
     known = {field.name for field in dataclasses.fields(DMSConfig)}
     if different := sorted(known ^ stored.keys()):
         raise ValueError(f"settings of another version of modeseek, which differ in {', '.join(different)}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, get_args
 
 from modeseek.checks import whole_number
+from modeseek.diffusion.network import Prediction
 from modeseek.diffusion.sampling import Solver
 from modeseek.diffusion.training import LossWeight
 from modeseek.errors import ConfigError
@@ -15,13 +16,15 @@ from modeseek.pseudo import Refinement
 
 Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "never"]
+NetworkInputs = Literal["centred", "unit"]
+Weights = Literal["restart", "continue"]
 MIN_PERIOD = 4  # iterations from one far look to the next, at least
 
 
 @dataclass(frozen=True, kw_only=True)
 class DMSConfig:
     """The settings of DMS. `DMSConfig()` is our default, `DMSConfig.fast()` takes half to four fifths as long,
-    `DMSConfig.paper(d)` is the paper's.
+    `DMSConfig.paper(d)` is the paper's in the usual reading, `DMSConfig.printed(d)` the paper's to the letter.
 
     Args:
         m: size of the pseudo-dataset; None: 500 to 1500 by dimension, as in the paper's table.
@@ -29,6 +32,12 @@ class DMSConfig:
         S: number of x* candidates; None: 200 to 400 by dimension, as in the paper's table.
         train_on: "pseudo"; or, for ablations, "observed" to train on the observations alone, or "nothing" to do without
             a model, so that the best of the pseudo-dataset takes the place of the mode.
+        round_inputs: round pseudo-inputs to values that discrete parameters have before they are labelled; False: only
+            what is evaluated is rounded.
+        skip_collapsed: do without a model where all pseudo-inputs are nearly one point, and evaluate that point; False:
+            train on them all the same.
+        after_fall_back: the network of the iteration after one that did without its model: drawn anew ("restart"), or
+            as it was ("continue").
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
         rho_far: its weight in every 2d-th iteration, which looks far away from all that is known (see `rho_after`);
             None: use `rho` throughout.
@@ -39,7 +48,9 @@ class DMSConfig:
         epochs, batch_size, lr, lr_min, hold_epochs, weight_decay: AdamW; the learning rate is held, then falls on a
             cosine to lr_min.
         hidden: width H of the score network.
-        loss_weight: "h" for the weight h(t), the noise-prediction loss; "one" for the loss as printed (Eq. 4).
+        predict: what the network gives: the "noise" in x_t, or the "score" itself.
+        network_inputs: the range of x in the network: [−1, 1] ("centred") or [0, 1] ("unit").
+        loss_weight: of the score's squared error: "h" for h(t), the error of the noise; "one" as printed (Eq. 4).
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
         warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
@@ -74,17 +85,26 @@ class DMSConfig:
     steps: int = 25
     warp: Warping = "evidence"
     quantile: float = 0.3
+    predict: Prediction = "noise"
+    network_inputs: NetworkInputs = "centred"
+    round_inputs: bool = True
+    skip_collapsed: bool = True
+    after_fall_back: Weights = "restart"
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, by name."""
         _require(isinstance(self.name, str), "name", "a string", self.name)
-        _require(isinstance(self.polish, bool), "polish", "True or False", self.polish)
+        for name in ("polish", "round_inputs", "skip_collapsed"):
+            _require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
         for name, choices in (
             ("train_on", Data),
             ("refine", Refinement),
             ("loss_weight", LossWeight),
             ("solver", Solver),
             ("warp", Warping),
+            ("predict", Prediction),
+            ("network_inputs", NetworkInputs),
+            ("after_fall_back", Weights),
         ):
             _require(getattr(self, name) in get_args(choices), name, f"in {get_args(choices)}", getattr(self, name))
         for name, least, most in _WHOLE:
@@ -114,7 +134,7 @@ class DMSConfig:
 
     @classmethod
     def paper(cls, d: int) -> Self:
-        """The paper's settings for d parameters (its Table 2 and App. B.4)."""
+        """The paper's settings for d parameters (its Table 2 and App. B.4), its model as is usual today."""
         m, K, S = _sizes_by_dimension(d)
         return cls(
             name="dms-paper",
@@ -129,6 +149,21 @@ class DMSConfig:
             warp="never",
             epochs=100,
             steps=50,
+        )
+
+    @classmethod
+    def printed(cls, d: int) -> Self:
+        """The paper's settings and its text to the letter, where `paper` does as is usual (docs/decisions.md)."""
+        return replace(
+            cls.paper(d),
+            name="dms-printed",
+            predict="score",
+            loss_weight="one",
+            solver="sde",
+            network_inputs="unit",
+            round_inputs=False,
+            skip_collapsed=False,
+            after_fall_back="continue",
         )
 
     def sizes(self, d: int) -> tuple[int, int, int]:
@@ -195,4 +230,19 @@ PRESETS: dict[str, Callable[[int], DMSConfig]] = {
     "default": lambda d: DMSConfig(),
     "fast": lambda d: DMSConfig.fast(),
     "paper": DMSConfig.paper,
+    "printed": DMSConfig.printed,
 }
+
+# Settings that are younger than files which may be read, and what was done before there was a choice.
+_BEFORE: dict[str, Any] = {
+    "predict": "noise",
+    "network_inputs": "centred",
+    "round_inputs": True,
+    "skip_collapsed": True,
+    "after_fall_back": "restart",
+}
+
+
+def with_younger_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a checkpoint or record, with those that it is too old to have as it ran with them."""
+    return {**_BEFORE, **stored}

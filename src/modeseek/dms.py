@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
-from modeseek.config import DMSConfig, Warping
+from modeseek.config import DMSConfig, NetworkInputs, Warping
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
@@ -132,6 +132,7 @@ def seek(
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
     draws = Draws.of(source, batch)
+    rounding = rounding if config.round_inputs else None
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
@@ -141,16 +142,18 @@ def seek(
     clock.lap("pseudo")
 
     noise = draws.on(device)
-    theta = fresh = initialize(tuple(batch), d, config.hidden, noise)
+    fresh = initialize(tuple(batch), d, config.hidden, noise)
+    start = fresh if network is None else network
+    unused = theta = start if config.after_fall_back == "continue" else fresh
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config.t0)
+    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config)
     diverged = torch.zeros_like(fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
         y, y_star = _standardized_labels(y_hat)
         theta, loss = train(
-            fresh if network is None else network,
-            _to_network(x),
+            start,
+            _to_network(x, config.network_inputs),
             y,
             sde=sde,
             schedule=_schedule(config),
@@ -159,17 +162,18 @@ def seek(
             p_drop=config.p_drop,
             loss_weight=config.loss_weight,
             source=noise,
+            prediction=config.predict,
         )
         clock.lap("train")
 
         # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
         x_0 = noise.randn(S, d).view(*batch, S, d)
-        score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden)
+        score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden, prediction=config.predict)
         samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
         diverged = ~fell_back & ~(loss.isfinite() & samples.isfinite().all(-1).all(-1))
         fell_back = fell_back | diverged
-        x_star = torch.where(fell_back[..., None, None], best, _from_network(samples))
-        theta = torch.where(fell_back[..., None], fresh, theta)
+        x_star = torch.where(fell_back[..., None, None], best, _from_network(samples, config.network_inputs))
+        theta = torch.where(fell_back[..., None], unused, theta)
         clock.lap("sample")
 
     # Line 16: x_next ← MeanShift({x*_s})
@@ -215,24 +219,23 @@ def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
     return z.float(), z.amax(-1).float()
 
 
-def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, t0: float) -> Tensor:
+def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, config: DMSConfig) -> Tensor:
     """Whether most pseudo-inputs (b x m x d) lie on the best (b x 1 x d), closer than the noise left at t0: b.
 
-    The model could not tell them apart, and their mode is that point.
+    The model could not tell them apart, and their mode is that point. Where the settings say so, it is trained on them.
     """
-    resolution = (
-        float(sde.h(torch.tensor(t0, dtype=torch.float64, device="cpu")).sqrt()) / 2
-    )  # the network's [−1, 1] is twice as wide as the cube
-    return (x - best).abs().amax(-1).median(-1).values < resolution
+    left = float(sde.h(torch.tensor(config.t0, dtype=torch.float64, device="cpu")).sqrt())
+    resolution = left / 2 if config.network_inputs == "centred" else left  # [−1, 1] is twice as wide as the cube
+    return ((x - best).abs().amax(-1).median(-1).values < resolution) & config.skip_collapsed
 
 
-def _to_network(x: Tensor) -> Tensor:
-    """The unit cube to [−1, 1]: centred, as the noise it is mixed with."""
-    return (2 * x - 1).float()
+def _to_network(x: Tensor, inputs: NetworkInputs) -> Tensor:
+    """The unit cube as the network has it: [−1, 1], centred, as the noise it is mixed with, or as it is."""
+    return (2 * x - 1).float() if inputs == "centred" else x.float()
 
 
-def _from_network(x: Tensor) -> Tensor:
-    return ((x.double() + 1) / 2).clamp(0, 1)
+def _from_network(x: Tensor, inputs: NetworkInputs) -> Tensor:
+    return ((x.double() + 1) / 2 if inputs == "centred" else x.double()).clamp(0, 1)
 
 
 def _schedule(config: DMSConfig) -> Schedule:

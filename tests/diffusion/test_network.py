@@ -15,7 +15,7 @@ from modeseek.diffusion.network import (
     layers,
     mish,
     parameter_count,
-    predict_noise,
+    predict,
 )
 from shared import generator
 
@@ -36,7 +36,7 @@ def test_the_network_is_the_papers_mlp_under_every_condition() -> None:
     theta = initialize((3,), 5, 256, generator()) + 0.01
     g = generator(1)
     x, t, y = torch.randn(3, 7, 5, generator=g), torch.rand(3, 2, generator=g), torch.randn(3, 2, generator=g)
-    ours = predict_noise(theta, x, condition_features(t, y), 256)
+    ours = predict(theta, x, condition_features(t, y), 256)
     for i in range(3):
         module = as_module(theta[i], 5, 256)
         assert sum(p.numel() for p in module.parameters()) == parameter_count(5, 256)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import condition_features, initialize, predict_noise
+from modeseek.diffusion.network import condition_features, initialize, predict
 from modeseek.diffusion.sampling import Score, backward, guided_score, time_grid
 from modeseek.diffusion.sde import VPSDE
 from shared import generator
@@ -87,10 +87,12 @@ def test_the_guided_score_is_the_formula(w: float) -> None:
     t = torch.tensor(0.4)
     conditional = condition_features(t.expand(3), y)[:, None]
     null = condition_features(t.expand(3), y, torch.zeros(3, dtype=torch.bool))[:, None]
-    s_y = -predict_noise(theta, x, conditional, 32)[:, 0] / SDE.h(t).sqrt()
-    s_null = -predict_noise(theta, x, null, 32)[:, 0] / SDE.h(t).sqrt()
+    s_y = -predict(theta, x, conditional, 32)[:, 0] / SDE.h(t).sqrt()
+    s_null = -predict(theta, x, null, 32)[:, 0] / SDE.h(t).sqrt()
     guided = guided_score(theta, y, w=w, sde=SDE, hidden=32)(x, t)
     torch.testing.assert_close(guided, (1 + w) * s_y - w * s_null, atol=1e-5, rtol=1e-4)
+    of_score = guided_score(theta, y, w=w, sde=SDE, hidden=32, prediction="score")(x, t)
+    torch.testing.assert_close(of_score / -SDE.h(t).sqrt(), guided)
 
 
 def test_the_time_grid_runs_from_one_to_t0_in_shrinking_steps() -> None:

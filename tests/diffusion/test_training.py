@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import condition_features, initialize, layers, predict_noise
+from modeseek.diffusion.network import condition_features, initialize, layers, predict
 from modeseek.diffusion.sde import VPSDE
-from modeseek.diffusion.training import Schedule, _noisy_epochs, _TrainingStep, train
+from modeseek.diffusion.training import LossWeight, Schedule, _noisy_epochs, _TrainingStep, train
 from modeseek.draws import Draws
 from shared import generator
 
@@ -128,7 +128,7 @@ def test_the_learned_score_is_the_analytic_one_on_gaussian_data() -> None:
             mean = SDE.alpha(t) * label * a
             x_t = mean + variance.sqrt() * torch.randn(1, 2000, 2, generator=generator(3))
             features = condition_features(t[None], torch.tensor([label]))[:, None]
-            learned = -predict_noise(theta, x_t, features, 128)[:, 0] / SDE.h(t).sqrt()
+            learned = -predict(theta, x_t, features, 128)[:, 0] / SDE.h(t).sqrt()
             exact = -(x_t - mean) / variance
             error = (learned - exact).square().mean().sqrt() / exact.square().mean().sqrt()
             assert error < tolerance, f"relative error {error:.2f} at t={t_value}, y={label}"
@@ -141,6 +141,21 @@ def test_the_unweighted_loss_counts_times_near_t0_for_more() -> None:
     assert weighted.numel() == 0
     assert literal.max() > 100
     assert math.isclose(literal.min().item(), 1.0, abs_tol=0.01)
+
+
+@pytest.mark.parametrize("loss_weight", ["h", "one"])
+def test_the_loss_of_a_score_is_that_of_its_noise(loss_weight: LossWeight) -> None:
+    """With s = −ε/√h both networks have the same loss, whatever its weight."""
+    x, y = torch.rand(1, 50, 3, generator=generator()), torch.zeros(1, 50)
+    losses = []
+    for prediction in ("noise", "score"):
+        data = _noisy_epochs(x, y, RATES[:1], SDE, 1e-3, 0.0, loss_weight, Draws([generator(1)]), prediction=prediction)
+        h = _noisy_epochs(x, y, RATES[:1], SDE, 1e-3, 0.0, "one", Draws([generator(1)])).weight.reciprocal()
+        given = torch.randn(data.target.shape, generator=generator(2))  # what the network says of the noise
+        output = given if prediction == "noise" else -given / h.sqrt()
+        weight = data.weight if data.weight.numel() else torch.ones_like(h)
+        losses.append((weight * (output - data.target).square()).sum(-1))
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("epochs", [3, 10, 25])

@@ -43,7 +43,8 @@ def _add_run(commands: Commands) -> None:
         required=True,
         type=names,
         help="one or several, as in dms,ei,dms-paper[rho=2;K=0] or my_file.py:method; or all; or ablations (variants "
-        "of the paper's preset); or ingredients (the default without each of its ingredients)",
+        "of the paper's preset); or ingredients (the default without each of its ingredients); or departures (from the "
+        "paper's text to the default, one point at a time)",
     )
     run.add_argument(
         "--reps",
@@ -118,11 +119,14 @@ def _run(options: argparse.Namespace) -> None:
 
     check_folder(options.out)
     _check_lists("task", options.task, ["all", "validation"], [*task_names(), *validation_names()])
-    _check_lists("method", options.method, ["all", "ablations", "ingredients"], method_names())
+    _check_lists("method", options.method, ["all", "ablations", "ingredients", "departures"], method_names())
     tasks = _expand(options.task, {"all": task_names(), "validation": validation_names()})
     lists = {"all": method_names(), "ingredients": variants.ingredients()}
-    if "ablations" in options.method:  # other methods for each task
-        lists_of = {task: {**lists, "ablations": variants.ablations(task)} for task in tasks}
+    if not {"ablations", "departures"}.isdisjoint(options.method):  # other methods for each task
+        lists_of = {
+            task: {**lists, "ablations": variants.ablations(task), "departures": list(variants.departures(task))}
+            for task in tasks
+        }
         campaigns = [([task], _expand(options.method, lists_of[task])) for task in tasks]
     else:
         campaigns = [(tasks, _expand(options.method, lists))]

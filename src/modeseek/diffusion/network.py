@@ -2,8 +2,9 @@
 
     s_θ(x, t, y) = −ε_θ(x, t, y) / √h(t)
 
-The MLP gives ε_θ, the noise in x_t, whose size does not change with t; the score's does, as 1/√h(t). The missing
-condition ∅ of classifier-free guidance is an embedding of y set to zero: y = 0 itself would mean "average".
+The MLP gives ε_θ, the noise in x_t, whose size does not change with t; the score's does, as 1/√h(t). Or it gives s_θ
+itself, as the paper has it (`Prediction`). The missing condition ∅ of classifier-free guidance is an embedding of y set
+to zero: y = 0 itself would mean "average".
 
 Notation (b leading batch dimensions, H the hidden width)
     θ   b x P           all weights and biases of an element, one flat vector, so that AdamW is a single update
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from torch import Tensor
 from modeseek.draws import Draws, Randomness
 
 EMBEDDING = 8  # width of each embedding, d_t = d_y in the paper
+Prediction = Literal["noise", "score"]
 TIME_SCALE = 30.0  # learned the score best of 1 to 1000 (docs/decisions.md); unscaled, most frequencies are constant
 
 
@@ -112,8 +114,8 @@ def mish(z: Tensor, p: Tensor, out: Tensor, slope: Tensor | None = None) -> Tens
     return out.mul_(z)
 
 
-def predict_noise(theta: Tensor, x: Tensor, conditions: Tensor, hidden: int) -> Tensor:
-    """ε_θ at every x (b x S x d) under every one of G conditions (features, b x G x 16): b x G x S x d.
+def predict(theta: Tensor, x: Tensor, conditions: Tensor, hidden: int) -> Tensor:
+    """The output at every x (b x S x d) under every one of G conditions (features, b x G x 16): b x G x S x d.
 
     The first layer's products are shared: x's by the conditions, a condition's by the samples.
     """
@@ -123,6 +125,6 @@ def predict_noise(theta: Tensor, x: Tensor, conditions: Tensor, hidden: int) -> 
     z = (of_x.unsqueeze(-3) + of_conditions.unsqueeze(-2)).flatten(-3, -2)
     q, a = torch.empty_like(z), torch.empty_like(z)
     torch.matmul(mish(z, q, a), net.W2, out=z).add_(net.b2)
-    noise = torch.matmul(mish(z, q, a), net.W3).add_(net.b3)
-    by_condition: Tensor = noise.unflatten(-2, (conditions.shape[-2], x.shape[-2]))
+    output = torch.matmul(mish(z, q, a), net.W3).add_(net.b3)
+    by_condition: Tensor = output.unflatten(-2, (conditions.shape[-2], x.shape[-2]))
     return by_condition

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import condition_features, predict_noise
+from modeseek.diffusion.network import Prediction, condition_features, predict
 from modeseek.diffusion.sde import VPSDE
 from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded
@@ -25,18 +25,20 @@ Solver = Literal["ode", "sde"]
 Score = Callable[[Tensor, Tensor], Tensor]  # x: b x S x d, t: scalar tensor  ->  b x S x d
 
 
-def guided_score(theta: Tensor, y: Tensor, *, w: float, sde: VPSDE, hidden: int) -> Score:
+def guided_score(
+    theta: Tensor, y: Tensor, *, w: float, sde: VPSDE, hidden: int, prediction: Prediction = "noise"
+) -> Score:
     """s_cfg(x, t) = (1 + w) s_θ(x, t, y) − w s_θ(x, t, ∅) for one y per element (b).
 
-    Both halves go through the network in one pass; without guidance there is only one.
+    Both halves go through the network in one pass; without guidance there is only one. `prediction` says what it gives.
     """
     keep = torch.tensor([True] if w == 0 else [True, False], dtype=torch.bool, device=y.device)
     labels = y[..., None].expand(*y.shape, len(keep))
 
     def score(x: Tensor, t: Tensor) -> Tensor:
-        noise = predict_noise(theta, x, condition_features(t.expand_as(labels), labels, keep), hidden)
-        guided = noise.squeeze(-3) if w == 0 else torch.lerp(noise[..., 1, :, :], noise[..., 0, :, :], 1 + w)
-        return guided / -sde.h(t).sqrt()
+        output = predict(theta, x, condition_features(t.expand_as(labels), labels, keep), hidden)
+        guided = output.squeeze(-3) if w == 0 else torch.lerp(output[..., 1, :, :], output[..., 0, :, :], 1 + w)
+        return guided if prediction == "score" else guided / -sde.h(t).sqrt()
 
     return score
 

@@ -1,7 +1,8 @@
 """Denoising score matching with condition drop-out (Eq. 4, App. A.2 and B.4.4; Algorithm 1, line 7).
 
 With s_θ = −ε_θ/√h the loss ‖s_θ − ∇log p_t(x_t | x_0)‖² is ‖ε_θ − ε‖²/h(t). Weighted by h(t), as is usual, it is the
-plain error of the predicted noise; unweighted, times near t0 dominate it.
+plain error of the predicted noise; unweighted, times near t0 dominate it. A network that gives s_θ itself has the
+target ∇log p_t(x_t | x_0) = −ε/√h, and the weights are h(t) and one.
 
 The backward pass of the three layers is written out: without autograd's bookkeeping and with every buffer reused, a
 step costs little more than its matrix products. It is tested against autograd.
@@ -17,7 +18,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, embed, layers, mish
+from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, Prediction, embed, layers, mish
 from modeseek.diffusion.sde import VPSDE
 from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded, tree_map
@@ -60,6 +61,7 @@ def train(
     loss_weight: LossWeight,
     source: Randomness,
     time_scale: float = TIME_SCALE,
+    prediction: Prediction = "noise",
 ) -> tuple[Tensor, Tensor]:
     """Train a network for each batch element on its own data; θ itself stays as it is.
 
@@ -69,6 +71,7 @@ def train(
         y: b x m, standardized labels.
         source: of random numbers, on the device of theta.
         time_scale: of the times that are embedded, as in `condition_features`.
+        prediction: what the network is to give.
 
     Returns:
         The trained θ (b x P), and each element's mean loss over the last epoch (b).
@@ -83,7 +86,7 @@ def train(
     data: NoisyEpochs | None = None
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         lr = rates[first : first + EPOCHS_PREPARED]
-        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws, time_scale)
+        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws, time_scale, prediction)
         if data is None or len(lr) < len(data.lr):
             data = fresh
             run = recorded(partial(_run_epochs, step, data, schedule.batch_size), x.device)
@@ -98,7 +101,7 @@ class NoisyEpochs(NamedTuple):
     """What some epochs of training need (E of them, on b x m inputs), and their loss."""
 
     inputs: Tensor  # E x b x m x (d+17); the last is a constant one, which makes the first bias a row of the weights
-    noise: Tensor  # E x b x m x d
+    target: Tensor  # E x b x m x d, what the network is to give
     weight: Tensor  # E x b x m x 1, of the loss; E x 0 where it is one everywhere
     lr: Tensor  # E
     loss: Tensor  # E x b, the sum over the m inputs
@@ -106,10 +109,10 @@ class NoisyEpochs(NamedTuple):
 
 def _run_epochs(step: _TrainingStep, data: NoisyEpochs, batch_size: int) -> None:
     data.loss.zero_()
-    for inputs, noise, weight, lr, loss in zip(*data, strict=True):
-        parts = [tensor.split(batch_size, 1) for tensor in (inputs, noise, weight) if tensor.ndim > 1]
-        for batch_inputs, batch_noise, *batch_weight in zip(*parts, strict=True):
-            loss += step(batch_inputs, batch_noise, lr, *batch_weight).sum(-1)
+    for inputs, target, weight, lr, loss in zip(*data, strict=True):
+        parts = [tensor.split(batch_size, 1) for tensor in (inputs, target, weight) if tensor.ndim > 1]
+        for batch_inputs, batch_target, *batch_weight in zip(*parts, strict=True):
+            loss += step(batch_inputs, batch_target, lr, *batch_weight).sum(-1)
 
 
 def _noisy_epochs(
@@ -122,6 +125,7 @@ def _noisy_epochs(
     loss_weight: LossWeight,
     draws: Draws,
     time_scale: float = TIME_SCALE,
+    prediction: Prediction = "noise",
 ) -> NoisyEpochs:
     """Epochs with the learning rates given; each epoch and element has its own shuffle, times, noise and drop-outs."""
     (E, m), shape = (len(lr), y.shape[-1]), (len(lr), *y.shape)
@@ -135,8 +139,13 @@ def _noisy_epochs(
     h = sde.h(t)[..., None]
     x_t = sde.alpha(t)[..., None] * x0 + h.sqrt() * noise
     inputs = torch.cat([x_t, embed(time_scale * t), label * keep, torch.ones_like(h)], -1)
-    weight = 1 / h if loss_weight == "one" else h.new_empty(len(lr), 0)
-    return NoisyEpochs(inputs, noise, weight, lr.clone(), h.new_zeros(shape[:2]))
+    of_noise = prediction == "noise"
+    target = noise if of_noise else noise / -h.sqrt()
+    if of_noise == (loss_weight == "h"):  # as many powers of h in the target as in the weight: it is one
+        weight = h.new_empty(len(lr), 0)
+    else:
+        weight = 1 / h if of_noise else h
+    return NoisyEpochs(inputs, target, weight, lr.clone(), h.new_zeros(shape[:2]))
 
 
 class _TrainingStep:
@@ -159,13 +168,13 @@ class _TrainingStep:
         self.views = {size: [buffer[:, :size] for buffer in buffers] for size in sizes}
         self.W2T, self.W3T = self.net.W2.mT, self.net.W3.mT
 
-    def __call__(self, inputs: Tensor, noise: Tensor, lr: Tensor, weight: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, target: Tensor, lr: Tensor, weight: Tensor | None = None) -> Tensor:
         """One update from a mini-batch (b x B x ..., b a single dimension); returns each sample's loss (b x B)."""
         net, grad, size = self.net, self.grad, inputs.shape[-2]
         z, p, a1, a2, slope1, slope2 = self.views[size]
         mish(torch.bmm(inputs, self.first, out=z), p, a1, slope1)
         mish(torch.baddbmm(net.b2, a1, net.W2, out=z), p, a2, slope2)
-        error = torch.baddbmm(net.b3, a2, net.W3).sub_(noise)
+        error = torch.baddbmm(net.b3, a2, net.W3).sub_(target)
         d_output = error * (2 / size) if weight is None else (error * weight).mul_(2 / size)
         d_z2 = torch.bmm(d_output, self.W3T, out=z).mul_(slope2)
         torch.bmm(a2.mT, d_output, out=grad.W3)

@@ -20,7 +20,7 @@ from modeseek.bench.campaign.campaign import run_campaign
 from modeseek.bench.campaign.claims import Claims
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.campaign.replication import Work, initial_design, run_replication
-from modeseek.bench.methods import method_names
+from modeseek.bench.methods import PRESETS, method_names
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.commands import main
 from modeseek.errors import ConfigError, ModeseekError
@@ -326,7 +326,7 @@ def test_a_task_for_validation_runs_as_the_papers_do(tmp_path: Path) -> None:
 def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
     bo = ["pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"]
     botorchs = ["pi-botorch", "logei-botorch", "ucb-botorch"]
-    assert set(method_names()) == {"sobol", *bo, *botorchs, "tpe", "gpsampler", "cmaes", "dms-paper", "dms", "dms-fast"}
+    assert set(method_names()) == {"sobol", *bo, *botorchs, "tpe", "gpsampler", "cmaes", *PRESETS}
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from modeseek.bench.campaign.pack import DamagedRecords, pack, read, suite_of, write
-from modeseek.bench.campaign.records import Record, Store
+from modeseek.bench.campaign.records import SCHEMA, Record, Store
 from modeseek.bench.tasks import find_task
 from modeseek.commands import main
+from modeseek.config import with_younger_settings
 from modeseek.errors import MissingExtraError, ModeseekError
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -37,7 +38,7 @@ def records_of_every_kind(make_record: Make) -> list[Record]:
         *noisy,
         dataclasses.replace(
             make_record("wine", "dms-paper[rho=2]", 7, 0.1),
-            config={"m": 5, "rho": 0.1 + 0.2, "name": "dms-paper[rho=2]"},
+            config=with_younger_settings({"m": 5, "rho": 0.1 + 0.2, "name": "dms-paper[rho=2]"}),
             stages={"fit": 0.25, "train": 1 / 3},
             version="0.1.0+g98fb5ee440.changed",
             fell_back=[True, False],
@@ -193,10 +194,10 @@ def test_parquet_of_something_else_is_an_error(tmp_path: Path) -> None:
 
 
 def test_another_schema_is_said_to_be_one(tmp_path: Path, make_record: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modeseek.bench.campaign.pack.SCHEMA", "2")
+    monkeypatch.setattr("modeseek.bench.campaign.pack.SCHEMA", SCHEMA + 1)
     write(tmp_path / "a.parquet", [make_record("levy-10", "ei", 0, 0.5)])
     monkeypatch.undo()
-    with pytest.raises(ModeseekError, match="schema 2, and this modeseek reads 1"):
+    with pytest.raises(ModeseekError, match=f"schema {SCHEMA + 1}, and this modeseek reads up to {SCHEMA}"):
         read(tmp_path / "a.parquet")
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from modeseek.bench.campaign.records import Record, Store, TornRecord
+from modeseek.bench.campaign.records import SCHEMA, Record, Store, TornRecord
+from modeseek.bench.campaign.replication import Work
+from modeseek.config import with_younger_settings
 from shared import until
 
 
@@ -22,7 +24,7 @@ def record(replication: int = 0, **changes: object) -> Record:
         replication=replication,
         status="complete",
         version="0.1.0",
-        config={"m": 5, "rho": 0.1 + 0.2},
+        config=with_younger_settings({"m": 5, "rho": 0.1 + 0.2}),
         seed=3,
         device="cpu",
         batch=1,
@@ -45,6 +47,22 @@ def test_what_is_appended_comes_back(tmp_path: Path) -> None:
     assert back[1].config == record().config, "a configuration is kept to the last bit: it is part of the key"
     assert back[1].observed == pytest.approx(record().observed, rel=1e-6)
     assert back[1].key == record(0).key
+
+
+def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path) -> None:
+    work = Work("styblinski-tang-2", "dms-paper", 0)
+    store = Store(tmp_path)
+    store.append(record(0, task=work.task, method=work.method, config=dataclasses.asdict(work.config)))  # type: ignore[arg-type]
+    (path,) = tmp_path.glob("*/*.jsonl")
+    line = json.loads(path.read_text())
+    assert line.pop("schema") == SCHEMA
+    for name in ("predict", "network_inputs", "round_inputs", "skip_collapsed", "after_fall_back"):
+        del line["config"][name]
+    path.write_text(json.dumps(line) + "\n")
+    assert [r.key for r in store] == [work.key]
+    path.write_text(json.dumps({**line, "schema": 99}) + "\n")
+    with pytest.warns(TornRecord):
+        assert list(store) == []
 
 
 def test_the_last_of_equal_keys_counts_and_another_configuration_is_other_work(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_command_line_knows_the_list_of_each_task(monkeypatch: pytest.Monkey
 
 
 def test_variants_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
-    compared, ablated, _ = ablations.split(runs)
+    compared, ablated, *_ = ablations.split(runs)
     assert list(compared["styblinski-tang-2"]) == ["dms[w=0]", "dms-paper", "ei"]
     assert list(compared["levy-10"]) == ["dms-paper"]
     assert list(ablated["styblinski-tang-2"]) == ["dms-paper", "dms-paper[rho=0]", "dms-paper[rho=3]"]

@@ -78,7 +78,7 @@ def test_the_command_line_knows_them_on_any_tasks(monkeypatch: pytest.MonkeyPatc
 
 
 def test_they_are_apart_from_the_methods_that_are_compared(runs: Gathered) -> None:
-    compared, ablated, removed = ablations.split(runs)
+    compared, ablated, removed, _ = ablations.split(runs)
     assert list(compared["levy-10"]) == ["dms", "dms[K=0]", "dms-paper", "ei"]
     assert list(compared["hartmann-6"]) == ["dms"]
     assert ablated == {}

@@ -38,13 +38,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modeseek.bench.campaign.records import DIGITS, Record, Store, is_whole
+from modeseek.bench.campaign.records import DIGITS, SCHEMA, Record, Store, as_today, is_whole
+from modeseek.bench.methods import OF_THE_PAPER
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.checks import missing_extra
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.typing import Array
 
-SCHEMA = "1"
 SECOND_DIGITS = 4  # of a time: clocks are no better
 SUFFIX = ".parquet"
 Inputs = Literal["all", "real", "none"]
@@ -62,7 +62,7 @@ def suite_of(record: Record) -> str:
     """The file that a record is packed into."""
     base, bracket, _ = record.method.partition("[")
     if bracket:
-        return "ablations" if base == "dms-paper" else "ingredients"
+        return "ablations" if base in OF_THE_PAPER else "ingredients"
     if record.task in validation_names():
         return "validation"
     return "paper" if record.task in task_names() else "own"
@@ -96,7 +96,7 @@ def write(path: Path, records: Iterable[Record], inputs: Inputs = "all") -> None
     columns = _columns(ordered, inputs)
     schema = pa.schema([pa.field(name, column.type, name in _NULLABLE) for name, column in columns.items()])
     table = pa.table(list(columns.values()), schema=schema)
-    facts = {"modeseek.schema": SCHEMA, "modeseek.checksum": _checksum(table)}
+    facts = {"modeseek.schema": str(SCHEMA), "modeseek.checksum": _checksum(table)}
     of_numbers = [f"{name}.list.element" for name in ("values", "noise", "stage_seconds")]
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -126,14 +126,15 @@ def read(path: Path) -> list[Record]:
     schema = facts.get("modeseek.schema")
     if schema is None:
         raise _damaged(path, "it holds no records of modeseek")
-    if schema != SCHEMA:
+    if schema not in map(str, range(1, SCHEMA + 1)):
         raise ModeseekError(
-            f"{path.resolve()} has records in schema {schema}, and this modeseek reads {SCHEMA}; use the other version"
+            f"{path.resolve()} has records in schema {schema}, and this modeseek reads up to {SCHEMA}; use the other "
+            "version"
         )
     if facts.get("modeseek.checksum") != _checksum(table):
         raise _damaged(path, "its checksum does not fit its content")
     try:
-        records = _records(table)
+        records = _records(table, int(schema))
         if all(map(is_whole, records)):
             return records
         raise ValueError("a record is not whole")
@@ -214,7 +215,7 @@ def _numbers(column: Any) -> list[list[float]]:
     return [flat[start:end].tolist() for start, end in pairwise(ends)]
 
 
-def _records(table: Any) -> list[Record]:
+def _records(table: Any, schema: int) -> list[Record]:
     """Rows as records."""
     plain = {name: table[name].to_pylist() for name in (*_TEXTS, *_COUNTS, "config", "stages", "fell_back")}
     numbers = {name: _numbers(table[name]) for name in _NUMBERS}
@@ -235,7 +236,7 @@ def _records(table: Any) -> list[Record]:
             "inputs": rows[ends[i] : ends[i + 1]],
             "optimum": optima[i],
         }
-        records.append(Record(**of_row))
+        records.append(Record(**as_today(of_row, schema)))
     return records
 
 

@@ -3,6 +3,8 @@
     results/<suite>.parquet            see `pack.py`
     results/<task>/<method>.jsonl      one line per replication, safe against a kill at any moment
 
+Lines and files say by which schema they are; what is older is read as it would be written today (`as_today`).
+
 A line of the journal is written whole or, if the process dies in the middle, left without its end; readers pass over
 such a line and the next writer starts on a new one. Nothing is ever changed in place.
 """
@@ -22,10 +24,12 @@ from typing import Any, Literal
 from filelock import FileLock
 
 from modeseek.bench.campaign.claims import Claims
+from modeseek.config import with_younger_settings
 from modeseek.errors import ModeseekWarning
 
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
 UNKNOWN = "unknown"
+SCHEMA = 1  # of a line of the journal and of a packed file; lines of schema 1 do not say so
 
 
 class TornRecord(ModeseekWarning):
@@ -78,6 +82,14 @@ def config_of(key: str) -> dict[str, Any] | None:
     return config
 
 
+def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
+    """The fields of a stored record; ValueError where it is younger than this package."""
+    if schema not in range(1, SCHEMA + 1):
+        raise ValueError(f"schema {schema!r:.20}")
+    config = data.get("config")
+    return data if config is None else {**data, "config": with_younger_settings(config)}
+
+
 def safe_name(name: str) -> str:
     """A name as part of a path: itself, but for what would lead to another folder, which is written as in a URL."""
     return re.sub(r"[/\\%\0]|^\.", lambda match: f"%{ord(match[0]):02X}", name)
@@ -93,7 +105,7 @@ class Store:
         """Add a record and see it onto the disk."""
         path = self._file(record.task, record.method)
         path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(_rounded(asdict(record)), allow_nan=False).encode() + b"\n"
+        line = json.dumps({"schema": SCHEMA, **_rounded(asdict(record))}, allow_nan=False).encode() + b"\n"
         with FileLock(f"{path}.lock"), open(path, "ab") as file:
             if file.tell() > 0 and not _ends_with_newline(path):
                 line = b"\n" + line  # a writer died in the middle of its line
@@ -160,6 +172,7 @@ def _rounded(value: Any) -> Any:
 def _parse(line: bytes) -> Record | None:
     try:
         data = json.loads(line)
+        data = as_today(data, data.get("schema", 1))
         names = {f.name for f in fields(Record)}
         record = Record(**{name: item for name, item in data.items() if name in names})
         return record if is_whole(record) else None

@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import modeseek
 from modeseek.bench.campaign.records import Record, work_key
 from modeseek.bench.loading import is_file_name
-from modeseek.bench.methods import PRESETS, check_method_name, make_method
+from modeseek.bench.methods import OF_THE_PAPER, PRESETS, check_method_name, make_method
 from modeseek.bench.tasks import Problem, find_task
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
@@ -66,7 +66,7 @@ class Work:
         if base not in PRESETS:
             return None
         problem = find_task(self.task)
-        config = problem.config() if base == "dms-paper" else PRESETS[base](problem.d)
+        config = problem.config(PRESETS[base]) if base in OF_THE_PAPER else PRESETS[base](problem.d)
         return dataclasses.replace(config, name=self.method, **changes) if changes else config
 
     @property

@@ -5,7 +5,7 @@
 
 | name | file |
 |---|---|
-| dms, dms-fast, dms-paper | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
+| dms, dms-fast, dms-paper, dms-printed | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
 | pi, logei, ucb | `acquisitions.py`: batched, alone or side by side |
 | ei, ts, pes, gibbon, jes, and pi, logei, ucb with -botorch | `botorch_methods.py`: BoTorch's `optimize_acqf` |
 | tpe, gpsampler, cmaes | `optuna_methods.py`: Optuna's samplers, as its users run them |
@@ -29,10 +29,11 @@ from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.space import Space
 
-__all__ = ["PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
+__all__ = ["OF_THE_PAPER", "PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
 
 # The presets of DMS by their methods' names, for d parameters; reports list them in this order.
 PRESETS = {"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()}
+OF_THE_PAPER = ("dms-paper", "dms-printed")  # those with the paper's sizes for each of its tasks
 _ALONE: dict[str, Callable[[Space, int, str], Method]] = {
     "sobol": lambda space, seed, device: SobolSearch(space, seed),
     "ei": lambda space, seed, device: botorch_methods.EI(space, seed, device=device),

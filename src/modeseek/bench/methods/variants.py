@@ -1,4 +1,5 @@
-"""Lists of methods that a campaign runs together: the paper's ablations, and the default without each ingredient.
+"""Lists of methods that a campaign runs together: the paper's ablations, the default without each ingredient, and the
+way from the paper's text to the default.
 
 The ablations (App. B.7) change one setting of the paper's preset. The values are the paper's where it prints them, as
 for the training data, ρ and m. Of K and S it prints none: here they are all that occur in its Tables 2 and 3, and
@@ -7,9 +8,12 @@ K = 0. Where the preset of a task has another value, that is added.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from modeseek.bench.tasks import find_task
+from modeseek.bench.tasks import Problem, find_task
+from modeseek.config import DMSConfig
+from modeseek.proposer import is_continuous
 
 PRESET, DEFAULT = "dms-paper", "dms"
 ABLATION_TASKS = ("styblinski-tang-2", "levy-10")  # the paper's
@@ -32,6 +36,31 @@ WITHOUT = {  # another setting than the default's, mostly the paper's, and the i
     f"{DEFAULT}[train_on=nothing]": "the diffusion model",
 }
 
+# The points in which the presets differ, in the order in which `departures` changes them: what they are about, and
+# their settings. First from the text to the letter to the usual reading, then from there to the default.
+PRINTED = "dms-printed"
+SIZES = ("m", "K", "S")
+DEPARTURE_TASKS = ("styblinski-tang-2", "griewank-3", "shekel-4", "ackley-8", "levy-10")
+TO_PAPER: dict[str, tuple[str, ...]] = {
+    "the network gives the noise": ("predict",),
+    "loss weighted by h(t)": ("loss_weight",),
+    "probability-flow ODE": ("solver",),
+    "x in [−1, 1]": ("network_inputs",),
+    "no model of one point": ("skip_collapsed",),
+    "new weights after that": ("after_fall_back",),
+    "pseudo-inputs rounded": ("round_inputs",),
+}
+TO_DEFAULT: dict[str, tuple[str, ...]] = {
+    "warped outcomes": ("warp",),
+    "iterations with a larger ρ": ("rho", "rho_far"),
+    "polished mode": ("polish",),
+    "one step size for all pseudo-inputs": ("refine",),
+    "few steps of L-BFGS": ("K",),
+    "no guidance": ("w", "p_drop"),
+    "short training": ("epochs", "hold_epochs", "steps"),
+    "other sizes": ("m", "S"),
+}
+
 
 def ablations(task: str) -> list[str]:
     """The methods that the five ablations of a task need, the preset first."""
@@ -52,3 +81,45 @@ def ablation(task: str, setting: str, value: Any) -> str:
 def ingredients() -> list[str]:
     """The default, then the default without each of its ingredients."""
     return [DEFAULT, *WITHOUT]
+
+
+def departures(task: str) -> dict[str, str]:
+    """From the paper's text to the default, one point at a time: each method, and what it has besides those before."""
+    problem = find_task(task)
+    printed, paper, default = problem.config(DMSConfig.printed), problem.config(), DMSConfig()
+    return {
+        PRINTED: "to the letter",
+        **_between(problem, (PRINTED, printed), (PRESET, paper), TO_PAPER),
+        **_between(problem, (PRESET, paper), (DEFAULT, default), TO_DEFAULT),
+    }
+
+
+def _between(
+    problem: Problem, start: tuple[str, DMSConfig], end: tuple[str, DMSConfig], points: dict[str, tuple[str, ...]]
+) -> dict[str, str]:
+    (base, first), (last_name, last) = start, end
+    listed = {name for names in points.values() for name in names}
+    rest = {name: (name,) for name in vars(first) if name not in listed | {"name"}}
+    changes: dict[str, Any] = {}
+    way: dict[str, str] = {}
+    for what, names in {**points, **rest}.items():
+        new = {name: getattr(last, name) for name in names if _differs(problem, first, last, name)}
+        if new:
+            changes |= new
+            way[f"{base}[{';'.join(f'{name}={_text(value)}' for name, value in changes.items())}]"] = what
+    *between, final = way.items()
+    return {**dict(between), last_name: final[1]}
+
+
+def _differs(problem: Problem, first: DMSConfig, last: DMSConfig, name: str) -> bool:
+    """Whether a setting makes a difference on this task."""
+    if name == "round_inputs" and all(is_continuous(problem.space)):
+        return False
+    if name in SIZES:
+        which = SIZES.index(name)
+        return first.sizes(problem.d)[which] != last.sizes(problem.d)[which]
+    return bool(getattr(first, name) != getattr(last, name))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

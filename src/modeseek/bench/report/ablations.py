@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from modeseek.bench.methods.variants import DEFAULT, PRESET, SETTINGS, WITHOUT, ablation, ablations, values
-from modeseek.bench.report import figures
+from modeseek.bench.report import departures, figures
 from modeseek.bench.report.curves import Curves, Gathered, is_known, p_value, unbeaten, verdict
 from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
 
@@ -37,19 +37,20 @@ class Split(NamedTuple):
     compared: Gathered
     ablated: Gathered  # tasks with variants of the preset
     removed: Gathered  # tasks with variants of the default
+    departed: Gathered  # tasks with variants between the presets
 
 
 def split(gathered: Gathered) -> Split:
     """The curves that a comparison of methods is about, those of ablations, and those of missing ingredients."""
     ablated = {task: set(ablations(task)) - {PRESET} if is_known(task) else set[str]() for task in gathered}
     removed = {task: set(WITHOUT) for task in gathered}
-    compared = {
-        task: {n: c for n, c in of.items() if n not in ablated[task] | removed[task]} for task, of in gathered.items()
-    }
+    apart = {task: ablated[task] | removed[task] | departures.only_here(task) for task in gathered}
+    compared = {task: {n: c for n, c in of.items() if n not in apart[task]} for task, of in gathered.items()}
     return Split(
         {task: of for task, of in compared.items() if of},
         _beside(gathered, PRESET, ablated),
         _beside(gathered, DEFAULT, removed),
+        departures.beside(gathered),
     )
 
 

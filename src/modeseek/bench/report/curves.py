@@ -5,7 +5,7 @@ Regret is simple regret without noise over evaluations: the optimum minus the be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,7 +113,7 @@ def in_order(methods: Collection[str]) -> list[str]:
 
     A variant stands after what it varies, and BoTorch's way to optimize an acquisition function beside ours.
     """
-    order = list(dict.fromkeys(["dms", "dms-fast", "dms-paper", *method_names()]))
+    order = method_names()
 
     def place(method: str) -> int:
         base = method.partition("[")[0].removesuffix("-botorch")
@@ -153,6 +153,15 @@ def signed_rank_test(differences: Array) -> float:
     patterns = np.arange(2 ** len(rank))[:, None] >> np.arange(len(rank)) & 1
     null, found = (2 * patterns - 1) @ rank, (np.sign(differences[size > 0]) * rank).sum()
     return float(np.mean(np.abs(null) >= abs(found) - 1e-9))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values as Holm (1979) corrects them, so that the chance of any false one among all stays at the level."""
+    order = np.argsort(p_values)
+    stepped = np.asarray(p_values)[order] * np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return [float(p) for p in corrected]
 
 
 def verdict(curves: Curves, reference: Curves, what: Measure) -> Verdict | None:

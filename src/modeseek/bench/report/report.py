@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Store
-from modeseek.bench.report import ablations, cost, distribution, figures, ingredients, page, seconds, theory
+from modeseek.bench.report import ablations, cost, departures, distribution, figures, ingredients, page, seconds, theory
 from modeseek.bench.report.curves import MIN_PAIRS, REFERENCE, Gathered, gather, in_order
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_reach, summary_table
@@ -63,7 +63,7 @@ def _check(results: Path) -> None:
 
 def _sections(results: Path) -> list[Section]:
     records = list(Store(results))
-    compared, ablated, removed = ablations.split(gather(records))
+    compared, ablated, removed, departed = ablations.split(gather(records))
     failures = Counter((record.task, record.method) for record in records if record.status == "failed")
     sections = _of_methods(compared, failures)
     if ablated:
@@ -78,6 +78,9 @@ def _sections(results: Path) -> list[Section]:
                 partial(ablations.draw, ablated),
             )
         )
+    if departed:
+        title = "From the paper's text to the default"
+        sections.append(Section("departures", title, departures.NOTE, departures.table(departed)))
     if removed:
         sections.append(
             Section(

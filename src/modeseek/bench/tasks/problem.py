@@ -74,9 +74,9 @@ class Problem:
         """How far the value without noise is below the optimum; rounding makes it no less than zero."""
         return max(self.optimum - self.value(params), 0.0)
 
-    def config(self) -> DMSConfig:
+    def config(self, preset: Callable[[int], DMSConfig] = DMSConfig.paper) -> DMSConfig:
         """The paper's settings for this task (its Table 2), or for its dimension."""
-        config = DMSConfig.paper(self.d)
+        config = preset(self.d)
         return config if self.K is None else replace(config, K=self.K)
 
     def check_installed(self) -> None:

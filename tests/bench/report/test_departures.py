@@ -1,0 +1,69 @@
+"""The way from the paper's text to the default."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from modeseek.bench.campaign.records import Record, Store
+from modeseek.bench.campaign.replication import Work
+from modeseek.bench.methods import variants
+from modeseek.bench.report import ablations, departures
+from modeseek.bench.report.curves import gather, holm
+from modeseek.bench.tasks import find_task
+from modeseek.config import DMSConfig
+
+TASK = "levy-10"
+
+
+@pytest.mark.parametrize("task", [*variants.DEPARTURE_TASKS, "protein-structure"])
+def test_each_step_changes_one_point_and_the_ends_are_the_presets(task: str) -> None:
+    way = variants.departures(task)
+    assert [name for name in way if "[" not in name] == ["dms-printed", "dms-paper", "dms"]
+    configs = [Work(task, name, 0).config for name in way]
+    d = find_task(task).d
+    points = [*variants.TO_PAPER.values(), *variants.TO_DEFAULT.values()]
+    for before, after in itertools.pairwise(configs):
+        assert before is not None
+        assert after is not None
+        changed = {
+            field.name
+            for field in dataclasses.fields(DMSConfig)
+            if getattr(before, field.name) != getattr(after, field.name)
+        } - {"name"}
+        same_sizes = {size for size, a, b in zip("mKS", before.sizes(d), after.sizes(d), strict=True) if a == b}
+        idle = set() if task == "protein-structure" else {"round_inputs"}  # of a continuous space
+        assert sum(not (changed - same_sizes - idle).isdisjoint(point) for point in points) == 1
+
+
+def test_the_table_judges_each_step_by_the_one_before(
+    tmp_path: Path, make_record: Callable[[str, str, int, float], Record]
+) -> None:
+    store = Store(tmp_path)
+    methods = list(variants.departures(TASK))
+    levels = dict(zip(methods, [1.0, 0.1, 0.1, 1.0], strict=False)) | {"dms-paper": 0.5, "dms": 0.5, "ei": 0.1}
+    for method, level in levels.items():
+        for replication in range(12):
+            store.append(make_record(TASK, method, replication, level))
+    compared, _, _, departed = ablations.split(gather(store))
+    assert list(compared[TASK]) == ["dms", "dms-paper", "dms-printed", "ei"]
+    assert list(departed[TASK]) == [method for method in methods if method in levels]
+    table = departures.table(departed)
+    judged = {row["method"]: row["beside the one before"] for row in table.rows}
+    assert [judged[method] for method in methods[:4]] == ["", "better", "level", "worse"]
+    assert judged["dms-paper"] == "", "the step before was not run"
+    assert table.cells[1][1].endswith("better*")
+
+
+def test_holms_correction_is_that_of_an_independent_computation() -> None:
+    p = np.random.default_rng(0).random(20) ** 3
+    by_definition = [min(1.0, max((20 - j) * q for j, q in enumerate(np.sort(p)) if q <= one)) for one in p]
+    assert holm(list(p)) == pytest.approx(by_definition)
+    assert holm([]) == []
+    assert all(a <= b + 1e-12 for a, b in zip(stats.false_discovery_control(p), holm(list(p)), strict=True))
