@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modeseek import Float, Int, Space, TrialError, TrialState
-from modeseek.trials import Trials, as_number
+from modeseek.outcomes import as_number
+from modeseek.trials import Trials
 
 SPACE = Space({"x": Float(0, 10), "k": Int(0, 3)})
 ACTIONS = st.lists(st.tuples(st.sampled_from(["ask", "complete", "fail"]), st.integers(0, 8)), max_size=30)

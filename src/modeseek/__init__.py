@@ -23,6 +23,7 @@ from modeseek.errors import (
 )
 from modeseek.optimizer import Optimizer
 from modeseek.optimum import Optimum
+from modeseek.outcomes import Outcome
 from modeseek.result import Result
 from modeseek.run import maximize, minimize
 from modeseek.space import Categorical, Float, Int, Space
@@ -50,6 +51,7 @@ __all__ = [
     "ObjectiveTypeError",
     "Optimizer",
     "Optimum",
+    "Outcome",
     "ParameterError",
     "Result",
     "Space",

@@ -111,6 +111,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
                 "state": trial.state.value,
                 "value": trial.value,
                 "error": trial.error,
+                **({"constraints": trial.constraints} if trial.constraints else {}),
                 **({"starts": trial.starts} if trial.state is TrialState.RUNNING and trial.starts else {}),
             }
             for trial in snapshot.trials
@@ -220,12 +221,18 @@ def _trials(space: Space, records: Any) -> Trials:
         ):
             raise ValueError(f"trial {trial.number} is {state.value} with value {value!r:.60}, error {error!r:.60}")
         if state is TrialState.COMPLETE:
-            trials.complete(trial, value)
+            trials.complete(trial, value, _floats(record.get("constraints", [])))
         elif state is TrialState.FAILED:
             trials.fail(trial, error)
         else:
             trials.count_start(trial, _whole({"starts": 0, **record}, "starts", 0))
     return trials
+
+
+def _floats(values: Any) -> list[float]:
+    if not isinstance(values, list) or not all(isinstance(value, float) for value in values):
+        raise ValueError(f"{values!r:.60} where a list of numbers must be")
+    return values
 
 
 def _state(tensors: Mapping[str, Any], d: int, config: DMSConfig) -> State | None:

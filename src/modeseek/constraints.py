@@ -101,9 +101,13 @@ class ConstrainedGP:
 
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
-    """Fit a GP to each constraint (b x n x q, feasible where at most 0) observed at X (b x n x d)."""
+    """The GP of the objective with those of the constraints (b x n x q), observed at X (b x n x d)."""
+    return ConstrainedGP(objective, *margins_of(X, constraints))
+
+
+def margins_of(X: Tensor, constraints: Tensor) -> tuple[GP, Tensor]:
+    """A GP of each margin, q x b, and its threshold, q x b, from constraints (b x n x q, feasible where at most 0)."""
     g = -constraints.movedim(-1, 0)
     # The threshold goes through the same map as the margins, as one more of them.
     standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), BAD_OUTLIER)
-    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1])
-    return ConstrainedGP(objective, margins, standardized[..., -1])
+    return fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1]), standardized[..., -1]

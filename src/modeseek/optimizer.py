@@ -5,6 +5,7 @@ What to propose is decided in proposer.py; here is what was asked and told, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, get_args, overload
 
 import torch
@@ -17,12 +18,13 @@ from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, SpaceExhausted, TrialFailedWarning
 from modeseek.notices import warn
-from modeseek.optimum import DRAWS, Optimum, predict, surrogate_of
+from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
+from modeseek.outcomes import Measured, Outcome, measured
 from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
 from modeseek.surrogate import GP
-from modeseek.trials import Direction, Trial, Trials, TrialState, as_number
+from modeseek.trials import Direction, Trial, Trials, TrialState
 from modeseek.typing import Params
 
 
@@ -104,21 +106,32 @@ class Optimizer:
 
     @property
     def best(self) -> Trial | None:
-        """The completed trial with the best value, as observed; None before there is one. See `recommend`."""
+        """The feasible trial with the best value, as observed; None before there is one. See `recommend`."""
         return self._trials.best(self.direction)
 
+    @property
+    def least_violated(self) -> Trial | None:
+        """The completed trial nearest to being feasible; while nothing is feasible, where to look closer."""
+        return self._trials.least_violated()
+
     def recommend(self) -> Trial | None:
-        """The completed trial with the best posterior mean: under noise a safer choice than `best`. Changes nothing."""
-        done = self._trials.having(TrialState.COMPLETE)
-        if not done:
+        """The feasible trial with the best posterior mean: under noise a safer choice than `best`. Changes nothing.
+
+        Of those that were observed to be feasible, it must be so by the constraints' models too, where one is.
+        """
+        if self.best is None:
             return None
         gp, _ = self._surrogate()
+        history = self._trials.history(self.direction)
         with computing(self.device, self._settings.threads):
-            mu, _ = gp.posterior(gp.X)
-        return done[int(torch.nan_to_num(mu[0], nan=-torch.inf).argmax())]
+            chosen = recommended(gp.X[0], history.constraints, gp.posterior(gp.X)[0][0])
+        return self._trials.having(TrialState.COMPLETE)[chosen]
 
     def optimum(self, *, draws: int = DRAWS) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
+
+        With black-box constraints, of the best feasible point: each function that the observations allow for comes
+        with constraints that they allow for.
 
         Args:
             draws: functions drawn from the posterior, one sample of the optimum each.
@@ -166,28 +179,43 @@ class Optimizer:
                 break
         return asked
 
-    def tell(self, trial: Trial | int, value: Any = None, *, failed: bool = False, error: object = None) -> Trial:
+    def tell(
+        self,
+        trial: Trial | int,
+        value: Any = None,
+        *,
+        constraints: Sequence[float] | None = None,
+        failed: bool = False,
+        error: object = None,
+    ) -> Trial:
         """Report a trial (or its number) and get it back as told; in any order, once.
 
-        A value that is not a finite number makes a failed trial and a TrialFailedWarning. `failed=True` says that there
-        is none, `error` why: a text, an exception, an exit status. TrialError when the trial is unknown, of another
-        optimizer, or told already.
+        Args:
+            trial: one that was asked.
+            value: what the objective is there; also an `Outcome`, or a tuple (value, constraints).
+            constraints: of black-box constraints, what they are there: the point is feasible where all are at most 0.
+                As many each time; TrialError, and nothing changes, where the trials before had another number of them.
+            failed: there is no value.
+            error: why: a text, an exception, an exit status.
+
+        A value or a constraint that is not a finite number makes a failed trial and a TrialFailedWarning. TrialError
+        when the trial is unknown, of another optimizer, or told already.
         """
         own = self._trials.running(trial)
         if not failed and error is not None:
             raise ConfigError("tell a value, or failed=True with an error")
         if failed:
-            if value is not None:
+            if value is not None or constraints is not None:
                 raise ConfigError("tell a value or failed=True, not both")
             return self._trials.fail(own, error)
-        return self._finish(own, *_judge(value))
+        return self._finish(own, *self._judge(value, constraints))
 
-    def tell_params(self, params: Params, value: Any) -> Trial:
+    def tell_params(self, params: Params, value: Any, *, constraints: Sequence[float] | None = None) -> Trial:
         """Report what was measured elsewhere, as a trial of its own; it counts toward the initial design.
 
-        ParameterError, naming the parameter, when the parameters are not in the space.
+        ParameterError, naming the parameter, when the parameters are not in the space. Else as in `tell`.
         """
-        verdict = _judge(value)
+        verdict = self._judge(value, constraints)
         return self._finish(self._trials.append(params, "told"), *verdict)
 
     def save(self, path: checkpoint.StrPath) -> None:
@@ -243,16 +271,24 @@ class Optimizer:
         point, origin = self._proposer.propose(history, len(self._trials), left)
         return self._trials.append(self.space.decode(point), origin)
 
-    def _finish(self, trial: Trial, number: float | None, reason: str) -> Trial:
-        if number is not None:
-            return self._trials.complete(trial, number)
-        told = self._trials.fail(trial, reason)
+    def _judge(self, value: Any, constraints: Sequence[float] | None) -> tuple[Measured | None, str]:
+        """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""
+        if value is None and constraints is not None:
+            raise ConfigError("constraints without a value: tell both, or failed=True")
+        if constraints is not None:
+            if isinstance(value, Outcome) or type(value) is tuple:
+                raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
+            value = Outcome(value, constraints)
+        try:
+            told = measured(value)
+        except ValueError as reason:
+            return None, str(reason)
+        self._trials.check_constraints(told.constraints)
+        return told, ""
+
+    def _finish(self, trial: Trial, told: Measured | None, reason: str) -> Trial:
+        if told is not None:
+            return self._trials.record(trial, told)
+        failed = self._trials.fail(trial, reason)
         warn(f"trial {trial.number} failed: {reason}", TrialFailedWarning)
-        return told
-
-
-def _judge(value: Any) -> tuple[float | None, str]:
-    try:
-        return as_number(value), ""
-    except ValueError as reason:
-        return None, str(reason)
+        return failed

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,14 +18,16 @@ from torch import Tensor
 
 from modeseek.checks import whole_number
 from modeseek.computing import computing
+from modeseek.constraints import margins_of
 from modeseek.dms import State, fit_mapped
+from modeseek.draws import Draws
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.modes import modes
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
-from modeseek.paths import optima
+from modeseek.paths import ConstrainedPaths, Drawn, Paths, draw_paths, maxima
 from modeseek.proposer import Settings, Stream, generator, rounding
 from modeseek.space import Space
 from modeseek.surrogate import GP, MANY, Hyperparameters
@@ -78,6 +80,7 @@ class Optimum:
         generator: torch.Generator,
         *,
         draws: int = DRAWS,
+        constraints: Array | None = None,
     ) -> None:
         """Draw from the posterior.
 
@@ -86,6 +89,7 @@ class Optimum:
             outcomes: from the objective's units (its negative, when that is minimized) to the surrogate's.
             generator: on the CPU.
             draws: how many functions.
+            constraints: n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
         """
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
@@ -95,12 +99,18 @@ class Optimum:
             several = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
         self._several, (gp, scale) = several, several
         mu = gp.posterior(gp.X)[0] * scale[:, None]
-        best = mu.mean(0).nan_to_num(nan=-torch.inf).argmax(-1)
+        limits = _Limits.of(gp.X[0], constraints)
+        best = torch.where(limits.recommendable, mu.mean(0).nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
         point = gp.X[:, int(best), :][:, None]
-        found = optima(gp, -(-draws // len(gp.X)), generator, rounding(space, gp.X.device), also=point)
-        value, at_point = (
-            (part * scale[:, None]).reshape(1, -1) for part in (found.value, found.paths.everywhere(point)[..., 0])
-        )
+        source = Draws.of(generator, gp.X.shape[:-2])
+        paths = draw_paths(gp, -(-draws // len(gp.X)), source)
+        drawn = limits.on(paths, generator)
+        found = maxima(drawn, source, rounding(space, gp.X.device), also=point)
+        at_point = paths.everywhere(point)[..., 0]
+        value = found.value
+        if isinstance(drawn, ConstrainedPaths):  # without the price of what is violated
+            value = torch.where(drawn.is_met(found.x), paths.value(found.x.unsqueeze(-2))[..., 0], at_point)
+        value, at_point = ((part * scale[:, None]).reshape(1, -1) for part in (value, at_point))
         gained = outcomes.inverse(value) - outcomes.inverse(torch.minimum(at_point, value))
         self._points: Array = found.x.flatten(0, 1).cpu().numpy()
         self._regrets: Array = np.sort(gained[0].cpu().numpy())
@@ -132,7 +142,8 @@ class Optimum:
         gp, outcomes = surrogate_of(history, settings, state)
         source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
         with computing(settings.device, settings.threads):
-            return cls(space, gp, outcomes, direction, source, draws=whole_number("draws", draws, 1))
+            draws = whole_number("draws", draws, 1)
+            return cls(space, gp, outcomes, direction, source, draws=draws, constraints=history.constraints)
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters."""
@@ -242,6 +253,53 @@ def surrogate_of(history: History, settings: Settings, state: State | None = Non
     with computing(settings.device, settings.threads):
         X, Y = (torch.from_numpy(rows)[None].to(settings.device) for rows in (history.X, history.Y))
         return fit_mapped(X, Y, replace(settings.config, warp="never"), state)
+
+
+class _Limits(NamedTuple):
+    """What is known of the constraints."""
+
+    feasible: Tensor  # n, the observations that were
+    recommendable: Tensor  # n, those of them that are so by the model as well, where one is
+    margins: GP | None = None  # q x 1
+    thresholds: Tensor | None = None  # q x 1
+
+    @classmethod
+    def of(cls, X: Tensor, constraints: Array | None) -> _Limits:
+        """From constraints (n x q) observed at X (n x d); TrialError where no observation is feasible."""
+        if constraints is None or constraints.size == 0:
+            every = torch.ones(len(X), dtype=torch.bool, device=X.device)
+            return cls(every, every)
+        limits = torch.from_numpy(constraints).to(X)
+        feasible = (limits <= 0).all(-1)
+        if not bool(feasible.any()):
+            raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
+        margins, thresholds = margins_of(X[None], limits[None])
+        probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)[0]
+        return cls(feasible, probable if bool(probable.any()) else feasible, margins, thresholds)
+
+    def on(self, paths: Paths, generator: torch.Generator) -> Drawn:
+        """Draws of the objective, a batch of H, with draws of the constraints."""
+        if self.margins is None or self.thresholds is None:
+            return paths
+        H = len(paths.gp.X)
+        margins, count = _repeated(self.margins, H), paths.update.shape[-2]
+        return ConstrainedPaths(
+            paths, draw_paths(margins, count, generator), self.thresholds.expand(-1, H), self.feasible
+        )
+
+
+def recommended(X: Tensor, constraints: Array, mu: Tensor) -> int:
+    """Which of the observed inputs (n x d) has the best posterior mean (n) and is feasible."""
+    allowed = _Limits.of(X, constraints).recommendable
+    return int(torch.where(allowed, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax())
+
+
+def _repeated(gp: GP, H: int) -> GP:  # noqa: N803
+    """Gaussian processes q x 1 as q x H."""
+    parts = {name: getattr(gp, name) for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
+    same = {name: part.expand(len(part), H, *part.shape[2:]) for name, part in parts.items()}
+    lengthscale, noise = (part.expand(len(part), H, *part.shape[2:]) for part in gp.hyperparameters)
+    return replace(gp, hyperparameters=Hyperparameters(lengthscale, noise), **same)
 
 
 def _only(gp: GP) -> GP:

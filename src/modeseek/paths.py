@@ -17,8 +17,8 @@ Notation as in surrogate.py, and
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -38,6 +38,8 @@ OBSERVED = 500  # observed inputs among the candidates, at most
 STARTS = (16, 4, 8)  # of short climbs, from each of these three groups
 SHORT, LONG = 8, 100  # steps of the short climbs, and of those that go on
 FINALISTS = 4
+PRICE = 30.0  # of violating a constraint, in standard deviations of the objective per standard deviation of it
+NEARLY = 0.01  # of a constraint's standard deviation
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,53 @@ class Paths:
         return value, grad
 
 
+@dataclass(frozen=True)
+class ConstrainedPaths:
+    """Draws of an objective, each with a draw of every constraint's margin, of which q share a batch with it.
+
+    What is infeasible loses PRICE times what it violates.
+    """
+
+    objective: Paths
+    margins: Paths  # q x b
+    thresholds: Tensor  # q x b, feasible where a margin is at least that
+    feasible: Tensor  # n, the observations that were
+
+    @property
+    def gp(self) -> GP:
+        """Of the objective; infeasible observations have the worst outcome."""
+        gp = self.objective.gp
+        return replace(gp, y=torch.where(self.feasible, gp.y, gp.y.amin(-1, keepdim=True)))
+
+    def everywhere(self, x: Tensor) -> Tensor:
+        """All draws at the same inputs x (b x m x d): b x P x m."""
+        margin = self.margins.everywhere(self._each(x)) - self.thresholds[..., None, None]
+        return self.objective.everywhere(x) - PRICE * (-margin).clamp_min(0).sum(0)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Each draw at inputs of its own (b x P x s x d): b x P x s."""
+        return self.value_and_grad(x)[0]
+
+    def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each draw at inputs of its own (b x P x s x d), and its gradient there: b x P x s, b x P x s x d."""
+        value, grad = self.objective.value_and_grad(x)
+        margin, slope = self.margins.value_and_grad(self._each(x))
+        margin = margin - self.thresholds[..., None, None]
+        slope = torch.where(margin[..., None] < 0, slope, 0.0).sum(0)
+        return value - PRICE * (-margin).clamp_min(0).sum(0), grad + PRICE * slope
+
+    def is_met(self, x: Tensor) -> Tensor:
+        """Whether each draw's constraints hold, nearly, at an input of its own (b x P x d): b x P."""
+        margin = self.margins.value(self._each(x.unsqueeze(-2)))[..., 0] - self.thresholds[..., None]
+        return (margin > -NEARLY).all(0)
+
+    def _each(self, x: Tensor) -> Tensor:
+        return x.expand(len(self.thresholds), *x.shape)
+
+
+Drawn: TypeAlias = Paths | ConstrainedPaths
+
+
 def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = None) -> Paths:
     """So many draws from the posterior of each Gaussian process.
 
@@ -108,7 +157,7 @@ class Optima(NamedTuple):
 
     x: Tensor  # b x P x d
     value: Tensor  # b x P
-    paths: Paths
+    paths: Drawn
 
 
 def optima(
@@ -119,7 +168,7 @@ def optima(
     return maxima(draw_paths(gp, count, draws), draws, rounding, also)
 
 
-def maxima(paths: Paths, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None) -> Optima:
+def maxima(paths: Drawn, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None) -> Optima:
     """The maximum of each draw over the unit cube.
 
     Candidates are Sobol points, observed inputs, and points around the best of those. From the best of parts of each
@@ -159,7 +208,7 @@ def _candidates(gp: GP, draws: Draws) -> list[Tensor]:
     return [spread, observed, (around + distance * reach * step).clamp(0, 1)]
 
 
-def _best_of_all(paths: Paths, x: Tensor, k: int) -> Tensor:
+def _best_of_all(paths: Drawn, x: Tensor, k: int) -> Tensor:
     """Of each k-th part of x (b x m x d) the input where a draw is highest: b x P x k x d.
 
     The k highest of all would often lie on one hill.
@@ -171,13 +220,13 @@ def _best_of_all(paths: Paths, x: Tensor, k: int) -> Tensor:
     return x.unsqueeze(-3).expand(*value.shape, -1).gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
-def _best(paths: Paths, x: Tensor, k: int) -> Tensor:
+def _best(paths: Drawn, x: Tensor, k: int) -> Tensor:
     """The k of each draw's own inputs (b x P x s x d) where it is highest: b x P x k x d."""
     index = paths.value(x).topk(min(k, x.shape[-2]), -1).indices
     return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
-def _climb(paths: Paths, x: Tensor, steps: int, free: Tensor | None = None) -> Tensor:
+def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None) -> Tensor:
     """At most so many steps of L-BFGS up each draw from its own inputs (b x P x s x d).
 
     Only coordinates that are `free` (d) move, all of them if None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,8 +28,8 @@ class Result:
     """The end of `minimize` or `maximize`; it pickles and prints.
 
     Attributes:
-        best: the completed trial with the best observed value; None when there is none.
-        recommended: the completed trial with the best posterior mean, the safer choice under noise.
+        best: the feasible trial with the best observed value; None when there is none.
+        recommended: the feasible trial with the best posterior mean, the safer choice under noise.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
         space, direction, seed, config: what was run.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
@@ -49,13 +50,16 @@ class Result:
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
+        settings = Settings.of(seed=self.seed, config=self.config)
+        return Optimum.of(self.space, self._copied().history(self.direction), self.direction, settings)
+
+    def _copied(self) -> Trials:
         trials = Trials(self.space)
         for trial in self.trials:
             copied = trials.append(trial.params, trial.origin)
             if trial.value is not None:
-                trials.complete(copied, trial.value)
-        settings = Settings.of(seed=self.seed, config=self.config)
-        return Optimum.of(self.space, trials.history(self.direction), self.direction, settings)
+                trials.complete(copied, trial.value, trial.constraints or ())
+        return trials
 
     def __str__(self) -> str:
         counts = [(state.value, sum(t.state is state for t in self.trials)) for state in TrialState]
@@ -65,23 +69,41 @@ class Result:
             f"in {self.seconds:.1f} s, stopped by {self.stopped}"
         ]
         if self.best is None:
-            return "\n".join([*lines, "no trial is complete"])
+            return "\n".join([*lines, *self._without_best()])
         lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
-        width = max(map(len, self.space.names))
-        lines += [f"  {name:<{width}}  {_short(value)}" for name, value in self._items(self.best)]
+        lines += self._listed(self.best)
+        if self.best.constraints:
+            count = sum(trial.feasible for trial in self.trials)
+            lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
         if self.recommended is not None and self.recommended.number != self.best.number:
             lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
         return "\n".join(lines)
+
+    def _without_best(self) -> list[str]:
+        nearest = self._copied().least_violated()
+        if nearest is None or nearest.constraints is None:
+            return ["no trial is complete"]
+        said = f"no trial is feasible; least violated by trial {nearest.number}: {_row(nearest.constraints)}"
+        return [said, *self._listed(nearest)]
+
+    def _listed(self, trial: Trial) -> list[str]:
+        width = max(map(len, self.space.names))
+        return [f"  {name:<{width}}  {_short(value)}" for name, value in self._items(trial)]
 
     def __repr__(self) -> str:
         return f"<Result: {self.direction}, {len(self.trials)} trials, best={self.best!r}, stopped={self.stopped!r}>"
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per trial: number, state, origin, value, error, and `params_<name>` for each parameter."""
+        """One row per trial: number, state, origin, value, error, and `params_<name>` for each parameter.
+
+        With constraints, also `constraints_<i>` for each of them, and `feasible`.
+        """
         try:
             import pandas as pd
         except ImportError as error:
             raise missing_extra("to_dataframe needs pandas", "plots") from error
+        q = max((len(trial.constraints or ()) for trial in self.trials), default=0)
+        limits = [f"constraints_{i}" for i in range(q)]
         rows = [
             {
                 "number": trial.number,
@@ -89,11 +111,14 @@ class Result:
                 "origin": trial.origin,
                 "value": np.nan if trial.value is None else trial.value,
                 "error": trial.error,
+                **dict(zip(limits, trial.constraints or [np.nan] * len(limits), strict=True)),
+                "feasible": trial.feasible,
                 **{f"params_{name}": value for name, value in self._items(trial)},
             }
             for trial in self.trials
         ]
-        names = ["number", "state", "origin", "value", "error", *(f"params_{name}" for name in self.space.names)]
+        names = ["number", "state", "origin", "value", "error", *limits, *(["feasible"] if limits else [])]
+        names += [f"params_{name}" for name in self.space.names]
         # Objects, since pandas' own strings cannot hold every Python string.
         columns = [[row[name] for row in rows] for name in names]
         kinds = [object if any(isinstance(value, str) for value in values) else None for values in columns]
@@ -101,7 +126,10 @@ class Result:
         return frame.set_axis(pd.Index(names, dtype=object), axis=1)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure."""
+        """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure.
+
+        What is infeasible is shown by crosses, and is never the best.
+        """
         if ax is None:
             try:
                 import matplotlib.pyplot as plt
@@ -111,8 +139,12 @@ class Result:
         done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
         number = [trial.number + 1 for trial in done]
         values = np.array([trial.value for trial in done], dtype=np.float64)
-        best = np.minimum.accumulate(values) if self.direction == "minimize" else np.maximum.accumulate(values)
-        ax.scatter(number, values, s=14, alpha=0.5, label="observed")
+        feasible = np.array([trial.feasible for trial in done], dtype=bool)
+        better = np.fmin if self.direction == "minimize" else np.fmax  # which pass over NaN
+        best = better.accumulate(np.where(feasible, values, np.nan)) if len(values) else values
+        ax.scatter(np.array(number)[feasible], values[feasible], s=14, alpha=0.5, label="observed")
+        if not feasible.all():
+            ax.scatter(np.array(number)[~feasible], values[~feasible], s=14, alpha=0.5, marker="x", label="infeasible")
         ax.step(number, best, where="post", label="best so far")
         ax.set_xlabel("evaluations")
         ax.set_ylabel("value")
@@ -123,6 +155,10 @@ class Result:
         params = trial.params
         values = params.tolist() if self.space.is_box else [params[name] for name in self.space.names]
         return list(zip(self.space.names, values, strict=True))
+
+
+def _row(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:.4g}" for number in numbers)
 
 
 def _short(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from modeseek.checkpoint import StrPath
 from modeseek.config import DMSConfig
@@ -30,7 +30,7 @@ def minimize(
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
-    known: Iterable[tuple[Params, float]] = (),
+    known: Iterable[tuple[Params, Any]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,
@@ -43,7 +43,8 @@ def minimize(
 
     Args:
         f: the objective: a dict of parameters (an array for a box) to a number. NaN, infinity and anything else that
-            is not a finite number make a failed trial.
+            is not a finite number make a failed trial. With black-box constraints it returns an `Outcome`, or a tuple
+            of the value and a list of the constraints: the point is feasible where all of them are at most 0.
         space: what to search.
         budget: total number of evaluations, the initial design, failed ones and those before a resume included.
         seed, config, n_initial, device, threads: see `Optimizer`.
@@ -51,8 +52,8 @@ def minimize(
             and nothing else, ends the run.
         timeout: seconds after which no new trial begins.
         stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.
-        known: pairs of parameters and values that were measured before. They count toward the initial design, not
-            toward the budget.
+        known: pairs of parameters and values (or what else f may return) that were measured before. They count toward
+            the initial design, not toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
         checkpoint: a file to save to after every step, and to resume from when it exists. Trials that ran when it was
             written are evaluated again first.
@@ -110,7 +111,7 @@ def maximize(
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
-    known: Iterable[tuple[Params, float]] = (),
+    known: Iterable[tuple[Params, Any]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,

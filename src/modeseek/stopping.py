@@ -45,4 +45,5 @@ class WhenSure:
     def __call__(self, optimizer: Optimizer, trial: Trial) -> bool:
         """As a callback of `minimize`."""
         done = sum(t.state is TrialState.COMPLETE for t in optimizer.trials)
-        return done >= optimizer.n_initial and self.satisfied_by(optimizer.optimum(draws=DRAWS))
+        enough = done >= optimizer.n_initial and optimizer.best is not None
+        return enough and self.satisfied_by(optimizer.optimum(draws=DRAWS))

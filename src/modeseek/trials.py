@@ -1,24 +1,21 @@
 """What was asked, told and failed, and the data a surrogate sees.
 
-Symbols: n, completed trials; p, running ones; d, parameters of the space.
+Symbols: n, completed trials; p, running ones; d, parameters of the space; q, constraints.
 """
 
 from __future__ import annotations
 
-import math
-import numbers
-import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from enum import Enum
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from modeseek.checks import is_whole
 from modeseek.errors import TrialError
 from modeseek.history import History
+from modeseek.outcomes import Measured, Outcome, as_text, measured
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
@@ -45,7 +42,8 @@ class Trial:
         number: 0, 1, 2, ... in the order of asking.
         params: a dict by name, or an array for a box; a new copy each time, free to be changed.
         state: RUNNING until told.
-        value: the number that was told, in the user's own sign; None unless complete.
+        values: the numbers that were told, one per objective, in the user's own sign; None unless complete.
+        constraints: the numbers that were told as constraints; none where there are none, None unless complete.
         error: why it failed, or the objective's traceback; None unless failed.
         unit: the point of the unit cube that the surrogate sees, d numbers.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
@@ -57,7 +55,8 @@ class Trial:
     unit: tuple[float, ...]
     origin: Origin
     state: TrialState = TrialState.RUNNING
-    value: float | None = None
+    values: tuple[float, ...] | None = None
+    constraints: tuple[float, ...] | None = None
     error: str | None = None
     starts: int = field(default=0, compare=False)
 
@@ -66,16 +65,29 @@ class Trial:
         """The parameters, as a copy: an objective may change what it is given."""
         return self._params.copy()
 
+    @property
+    def value(self) -> float | None:
+        """The number that was told, in the user's own sign; None unless complete, and where there are several."""
+        return self.values[0] if self.values is not None and len(self.values) == 1 else None
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it is complete and every constraint is at most 0."""
+        return self.constraints is not None and all(constraint <= 0 for constraint in self.constraints)
+
     def __repr__(self) -> str:
         error = "" if self.error is None else f", error={(self.error.strip().splitlines() or [''])[-1]!r}"
-        return f"Trial(number={self.number}, {self.state.value}, value={self.value}, params={self._params!r}{error})"
+        limits = f", constraints={list(self.constraints)}" if self.constraints else ""
+        value = f"value={self.value}" if self.values is None or len(self.values) == 1 else f"values={self.values}"
+        said = f"{self.state.value}, {value}{limits}"
+        return f"Trial(number={self.number}, {said}, params={self._params!r}{error})"
 
 
 class Trials:
     """The history. Every method either does all it says or raises and changes nothing."""
 
-    def __init__(self, space: Space) -> None:
-        self.space = space
+    def __init__(self, space: Space, objectives: int = 1) -> None:
+        self.space, self.objectives = space, objectives
         self._trials: list[Trial] = []
 
     def __len__(self) -> int:
@@ -112,9 +124,26 @@ class Trials:
             raise TrialError(f"trial {number} was told already: it is {own.state.value}")
         return own
 
-    def complete(self, trial: Trial | int, value: float) -> Trial:
-        """Mark a running trial as complete with a finite value."""
-        return self._set(replace(self.running(trial), state=TrialState.COMPLETE, value=as_number(value)))
+    def complete(
+        self, trial: Trial | int, value: float | Sequence[float], constraints: Sequence[float] | None = None
+    ) -> Trial:
+        """Mark a running trial as complete with a finite value per objective, and as many constraints as others."""
+        return self.record(trial, measured(Outcome(value, constraints), self.objectives))
+
+    def record(self, trial: Trial | int, told: Measured) -> Trial:
+        """Mark a running trial as complete with what was measured."""
+        own = self.running(trial)
+        self.check_constraints(told.constraints)
+        return self._set(replace(own, state=TrialState.COMPLETE, values=told.values, constraints=told.constraints))
+
+    def check_constraints(self, constraints: Sequence[float]) -> None:
+        """TrialError where complete trials have another number of constraints."""
+        done = next((trial for trial in self._trials if trial.constraints is not None), None)
+        if done is not None and done.constraints is not None and len(done.constraints) != len(constraints):
+            there, here = (f"{len(limits) or 'no'} constraints" for limits in (done.constraints, constraints))
+            raise TrialError(
+                f"there are {here}, but trial {done.number} was told with {there}; every trial needs as many"
+            )
 
     def fail(self, trial: Trial | int, error: object) -> Trial:
         """Mark a running trial as failed; the reason, whatever it is, is kept as text."""
@@ -142,16 +171,22 @@ class Trials:
         return History.of(
             self._units(done),
             -values if direction == "minimize" else values,
+            constraints=np.array([trial.constraints for trial in done], dtype=np.float64),
             pending=self._units(running),
             lost=self._units(failed),
             proposed=self._units(self._trials),
         )
 
     def best(self, direction: Direction) -> Trial | None:
-        """The completed trial with the best value, the first of equals; None before there is one."""
+        """The feasible trial with the best value, the first of equals; None before there is one."""
         sign = 1.0 if direction == "minimize" else -1.0
+        feasible = [trial for trial in self._trials if trial.feasible]
+        return min(feasible, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
+
+    def least_violated(self) -> Trial | None:
+        """The complete trial nearest to being feasible, the first of equals; None before there is one."""
         done = self.having(TrialState.COMPLETE)
-        return min(done, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
+        return done[least_violation([trial.constraints or () for trial in done])] if done else None
 
     def _units(self, trials: list[Trial]) -> Array:
         return np.array([trial.unit for trial in trials], dtype=np.float64).reshape(-1, self.space.d)
@@ -161,53 +196,16 @@ class Trials:
         return trial
 
 
+def least_violation(constraints: Sequence[Sequence[float]]) -> int:
+    """Which row of constraints violates least: by the sum of what is above 0, each over its root mean square."""
+    limits = np.array(constraints, dtype=np.float64)
+    largest = np.abs(limits).max(0, initial=0.0)  # first, since squares of 1e300 are infinite
+    limits = limits / np.where(largest > 0, largest, 1.0)
+    size = np.sqrt(np.square(limits).mean(0))
+    return int((np.maximum(limits, 0) / np.where(size > 0, size, 1.0)).sum(1).argmin())
+
+
 def _same(a: Params, b: Params) -> bool:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return type(a) is type(b) and np.array_equal(a, b)
     return bool(a == b)
-
-
-def as_number(value: Any) -> float:
-    """A finite float from a number, or from an array or tensor that holds one; ValueError says what it is instead."""
-    if value is None:
-        raise ValueError("the value is None, not a number; does the objective return what it computes?")
-    try:
-        number, reason = _converted(value)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # whatever a foreign object raises when it is looked at, it is not a number
-        reason = as_text(error).splitlines()[-1]
-        raise ValueError(f"the value is a {type(value).__name__} that gives no number: {reason}") from error
-    if reason:
-        raise ValueError(reason)
-    return number
-
-
-def _converted(value: Any) -> tuple[float, str]:
-    """The number in a value, and what is wrong with it."""
-    if np.ma.is_masked(value):
-        return math.nan, "the value is masked, not a number"  # .item() would make it 0
-    if hasattr(value, "shape") and hasattr(value, "item"):
-        if math.prod(value.shape) != 1:
-            return math.nan, f"the value is an array of shape {tuple(value.shape)}, not one number"
-        value = value.item()
-    if not isinstance(value, numbers.Real | Decimal):
-        return math.nan, f"the value is a {type(value).__name__} ({value!r:.60}), not a number"
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if math.isnan(number):
-        return number, "the value is NaN"
-    return number, f"the value is infinite ({value!r:.60})" if math.isinf(number) else ""
-
-
-def as_text(error: object) -> str:
-    """Why a trial failed, as text: an exception with its traceback, anything else as it prints; never blank."""
-    try:
-        if isinstance(error, BaseException):
-            return "".join(traceback.format_exception(error))
-        text = "" if error is None else str.__str__(str(error))
-    except Exception:  # from a __str__ that is not ours
-        text = f"a {type(error).__name__} that cannot be printed"
-    return text if text.strip() else "told as failed"

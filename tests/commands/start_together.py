@@ -14,6 +14,7 @@ import modeseek as ms
 from modeseek.commands.optimize import store
 from modeseek.commands.optimize.own_trials import OwnTrials
 from modeseek.commands.optimize.storage import open_storage
+from modeseek.outcomes import Measured
 
 SPACE = ms.Space({"x": ms.Float(0, 1)})
 
@@ -23,7 +24,7 @@ def work(location: str) -> int:
     with OwnTrials(study, SPACE) as trials:
         trial, params = trials.begin()
         trial.set_user_attr("seed", seed)
-        trials.finish(trial, params["x"])
+        trials.finish(trial, Measured((params["x"],)))
     return 0
 
 

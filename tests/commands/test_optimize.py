@@ -107,6 +107,12 @@ def nothing(params):
 def pair(params):
     return loss(params), 0.1
 
+def bounded(params):
+    return loss(params), [params["units"] - 100.0]
+
+def too_small(params):
+    return loss(params), [params["units"] - 10.0]
+
 def no_arguments():
     return 0.0
 
@@ -163,6 +169,26 @@ def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]
     assert len(trials()) == 9
     assert all(set(trial.params) == {"lr", "units", "act"} for trial in trials())
     assert {trial.params["units"] % 10 for trial in trials()} == {0}
+
+
+def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["optimize", "objectives:bounded", *RUN, "--trials", "6"]
+    assert main(run) == 0
+    study = optuna.load_study(study_name="objectives:bounded", storage="sqlite:///modeseek.db")
+    feasible = [trial for trial in study.trials if trial.params["units"] <= 100]
+    assert study.best_value == min(trial.value for trial in feasible)
+    assert f"best value {study.best_value:.6g}" in capsys.readouterr().out
+    assert main(["optimize", "objectives:loss", *RUN, "--study", "objectives:bounded", "--trials", "7"]) == 0
+    assert "there are 0 constraints, but trial 0 has 1" in capsys.readouterr().err
+    assert main(["optimize", "objectives:bounded", "--show"]) == 0
+
+
+def test_nothing_feasible_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "objectives:too_small", *RUN, "--trials", "4"]) == 0
+    said = capsys.readouterr()
+    least = min(trials("objectives:too_small"), key=lambda trial: trial.params["units"])
+    assert f"least violated by trial {least.number}" in said.out
+    assert "nothing feasible yet" in said.err
 
 
 def test_without_a_seed_the_study_keeps_its_own() -> None:

@@ -20,6 +20,7 @@ from modeseek.commands import main
 from modeseek.commands.optimize import own_trials, store
 from modeseek.commands.optimize.own_trials import OwnTrials
 from modeseek.commands.optimize.storage import STALE, open_storage
+from modeseek.outcomes import Measured
 from shared import until
 
 SPACE = ms.Space({"x": ms.Float(0, 1), "k": ms.Categorical(["a", "b"])})
@@ -100,7 +101,7 @@ def test_a_second_container_leaves_the_firsts_trial_alone(location: str, monkeyp
             study = made(location)
             assert store.fail_abandoned_trials(study) == []
             with OwnTrials(study, SPACE) as trials:
-                trials.finish(trials.begin()[0], 0.5)
+                trials.finish(trials.begin()[0], Measured((0.5,)))
         assert states(location) == {"RUNNING": 1, "COMPLETE": 1}
         Path("go").touch()
         _, complaint = first.communicate(timeout=60)
@@ -140,7 +141,7 @@ def test_a_late_result_is_kept_once_and_a_late_failure_counts(location: str) -> 
             trial, params = trials.begin()
             study.tell(trial.number, state=TrialState.FAIL)
             for _ in range(2):  # as after a lost answer
-                trials.finish(trial, value, error)
+                trials.finish(trial, None if value is None else Measured((value,)), error)
             kept = [t for t in study.get_trials() if t.user_attrs.get("late") == trial.number]
             assert [(t.value, t.user_attrs.get("error"), t.params) for t in kept] == [(value, error, params)]
     assert store.evaluated(study) == 2
@@ -154,7 +155,7 @@ def test_a_result_told_twice_is_one_trial(location: str) -> None:
         for value, error in ((0.1, None), (None, "no")):
             trial, _ = trials.begin()
             for _ in range(2):
-                trials.finish(trial, value, error)
+                trials.finish(trial, None if value is None else Measured((value,)), error)
     assert states(location) == {"COMPLETE": 1, "FAIL": 1}
 
 
@@ -183,7 +184,7 @@ def test_a_silent_process_elsewhere_is_given_up_after_a_while(location: str, mon
     go_silent(study, trial._trial_id)
     assert store.fail_abandoned_trials(study) == [trial.number]
     assert store.evaluated(study) == 0
-    theirs.finish(trial, 0.5)
+    theirs.finish(trial, Measured((0.5,)))
     assert [t.value for t in study.trials if t.state.is_finished()] == [None, 0.5]
     assert store.evaluated(study) == 1
 
@@ -209,7 +210,7 @@ def test_the_trials_of_this_process_are_its_own(location: str) -> None:
         first, _ = trials.begin()
         second, _ = trials.begin()
         assert [t.state.name for t in study.trials] == ["FAIL", "RUNNING", "RUNNING"]
-        trials.finish(first, 1.0)
+        trials.finish(first, Measured((1.0,)))
         trials.interrupt(second)
     assert [t.state.name for t in study.trials] == ["FAIL", "COMPLETE", "FAIL"]
     assert store.evaluated(study) == 1
@@ -226,7 +227,7 @@ def test_signs_of_life_go_on_while_a_trial_runs(location: str, monkeypatch: pyte
         other, _ = trials.begin()
         go_silent(study, other._trial_id)
         until(lambda: not store._silent(study))
-        trials.finish(other, 0.5)
+        trials.finish(other, Measured((0.5,)))
     assert not trials._heart.is_alive()
 
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from modeseek.execution.budget import Budget
-from modeseek.execution.evaluate import Outcome, evaluate
+from modeseek.execution.evaluate import Evaluated, evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.progress import progress_bar
+from modeseek.outcomes import Measured
 
 
 def test_a_budget_is_spent_by_evaluations_or_by_time() -> None:
@@ -87,7 +88,7 @@ def fail(x: object) -> None:
 
 
 def test_an_evaluation_is_plain_data() -> None:
-    assert evaluate(lambda x: np.float32(2 * x), (), 2) == Outcome(value=4.0)
+    assert evaluate(lambda x: np.float32(2 * x), (), 2) == Evaluated(measured=Measured((4.0,)))
     raised = evaluate(fail, (), 2)
     assert isinstance(raised.exception, KeyError)
     assert "boom" in str(raised.error)
@@ -95,7 +96,7 @@ def test_an_evaluation_is_plain_data() -> None:
     assert (caught.exception, caught.caught, caught.error) == (None, True, raised.error)
     assert "SystemExit: enough" in str(evaluate(leave, (), 2).error)
     strange = evaluate(lambda x: Strange(), (), 2)
-    assert (strange.value, strange.never_a_number) == (None, False)
+    assert (strange.measured, strange.never_a_number) == (None, False)
     assert strange.error
     for value, never in ((None, True), ("1", True), ({}, True), (float("nan"), False), (np.zeros(2), False)):
         assert evaluate(lambda x, value=value: value, (), 2).never_a_number is never

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from modeseek.errors import ConfigError
-from modeseek.execution.evaluate import Catch, Outcome, evaluate
+from modeseek.execution.evaluate import Catch, Evaluated, evaluate
 from modeseek.execution.pool import Death, Pool, no_setup
 
-Finished = list[tuple[int, Outcome]]
+Finished = list[tuple[int, Evaluated]]
 
 
 class Evaluations(Protocol):
@@ -46,7 +46,7 @@ def evaluations(
     elif n == 1:
         yield _Here(f, catch)
     elif executor == "process":
-        with Pool[int, Outcome](no_setup(partial(evaluate, f, catch)), n, what="the objective") as pool:
+        with Pool[int, Evaluated](no_setup(partial(evaluate, f, catch)), n, what="the objective") as pool:
             yield _Processes(pool)
     else:
         threads = ThreadPoolExecutor(n, thread_name_prefix="modeseek")
@@ -85,7 +85,7 @@ class _Futures:
 
     def __init__(self, f: Any, catch: Catch, executor: Executor) -> None:
         self._f, self._catch, self._executor = f, catch, executor
-        self._running: dict[Future[Outcome], int] = {}
+        self._running: dict[Future[Evaluated], int] = {}
 
     def submit(self, number: int, params: Any) -> None:
         self._running[self._executor.submit(evaluate, self._f, self._catch, params)] = number
@@ -102,7 +102,7 @@ class _Futures:
         done = [future for future in self._running if not future.cancel() and future.done() and not future.exception()]
         return self._take(done)
 
-    def _take(self, done: list[Future[Outcome]]) -> Finished:
+    def _take(self, done: list[Future[Evaluated]]) -> Finished:
         return sorted((self._running.pop(future), future.result()) for future in done)
 
 
@@ -111,7 +111,7 @@ class _Processes:
 
     isolated = True
 
-    def __init__(self, pool: Pool[int, Outcome]) -> None:
+    def __init__(self, pool: Pool[int, Evaluated]) -> None:
         self._pool = pool
 
     def submit(self, number: int, params: Any) -> None:
@@ -124,5 +124,5 @@ class _Processes:
         return _outcomes(self._pool.finished())
 
 
-def _outcomes(over: list[tuple[int, Outcome | Death]]) -> Finished:
-    return sorted((number, Outcome(error=str(a)) if isinstance(a, Death) else a) for number, a in over)
+def _outcomes(over: list[tuple[int, Evaluated | Death]]) -> Finished:
+    return sorted((number, Evaluated(error=str(a)) if isinstance(a, Death) else a) for number, a in over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -19,15 +20,18 @@ from modeseek.errors import (
     CheckpointNotSaved,
     CheckpointWarning,
     ConfigError,
+    ObjectiveTypeError,
     SpaceExhausted,
+    TrialError,
     TrialFailedWarning,
 )
 from modeseek.execution.budget import Budget
-from modeseek.execution.evaluate import Outcome, type_error
+from modeseek.execution.evaluate import Evaluated, type_error
 from modeseek.execution.evaluations import Evaluations, evaluations
 from modeseek.execution.progress import progress_bar
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
+from modeseek.outcomes import measured
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
@@ -84,7 +88,7 @@ class Session:
         if retry_failed:
             self._reopen_failed()
         self.again = deque(self.optimizer.pending)
-        self.over: deque[tuple[int, Outcome]] = deque()  # evaluated and not told yet
+        self.over: deque[tuple[int, Evaluated]] = deque()  # evaluated and not told yet
         self.evaluated = 0
         self.stopped: Stopped | None = None
         self.error: Exception | None = None  # the first one to raise again
@@ -182,7 +186,7 @@ class Session:
                 "out of memory): given up; retry_failed=True tries it again"
             )
             _log.warning("trial %d: %s", trial.number, error)
-            self._finish(trial, Outcome(error=error))
+            self._finish(trial, Evaluated(error=error))
         return None
 
     def _ask(self, left: int, place: Evaluations) -> Trial | None:
@@ -199,25 +203,26 @@ class Session:
         _log.debug("trial %d begins: %r", trial.number, trial.params)
         return trial
 
-    def _tell(self, trial: Trial, outcome: Outcome) -> Trial:
+    def _tell(self, trial: Trial, outcome: Evaluated) -> Trial:
         self.evaluated += 1
-        if outcome.error is None:
-            return self.optimizer.tell(trial, outcome.value)
+        if outcome.measured is not None:
+            return self.optimizer._trials.record(trial, outcome.measured)
         return self.optimizer.tell(trial, failed=True, error=outcome.error)
 
-    def _finish(self, trial: Trial, outcome: Outcome) -> None:
+    def _finish(self, trial: Trial, outcome: Evaluated) -> None:
         opt = self.optimizer
+        first = not any(t.state is TrialState.COMPLETE and t.origin != "told" for t in opt.trials)
+        outcome = self._checked(outcome)
         told = self._tell(trial, outcome)
         self._save()
-        if opt.best is not None:
-            self.bar.set_postfix_str(f"best={opt.best.value:.6g}", refresh=False)
+        self.bar.set_postfix_str(self._so_far(), refresh=False)
         self.bar.update()
         if [callback for callback in self.callbacks if _is_true(callback(opt, told))]:
             self.stopped = "callback"
         if self.stop is not None and self.stopped is None and self.stop(opt, told):
             self.stopped = "sure"
         exception = outcome.exception
-        if outcome.never_a_number and opt.best is None:
+        if outcome.never_a_number and first:
             exception = type_error(outcome.error)
         if exception is not None:
             exception.add_note(f"in trial {trial.number}, params={trial.params!r}; `catch=` goes on after it")
@@ -225,10 +230,26 @@ class Session:
         elif outcome.error is not None and not outcome.caught:
             warn(f"trial {trial.number} failed: {outcome.error}", TrialFailedWarning)
 
+    def _checked(self, outcome: Evaluated) -> Evaluated:
+        """The same, or a failed one where it has not as many constraints as those before."""
+        try:
+            self.optimizer._trials.check_constraints(() if outcome.measured is None else outcome.measured.constraints)
+        except TrialError as error:
+            if outcome.measured is not None:
+                never = not issubclass(ObjectiveTypeError, self.catch)
+                return Evaluated(error=str(error), never_a_number=never)
+        return outcome
+
+    def _so_far(self) -> str:
+        best = self.optimizer.best
+        if best is not None:
+            return f"best={best.value:.6g}"
+        return "nothing feasible yet" if self.optimizer.least_violated is not None else ""
+
     def _check_failures(self, limit: int) -> None:
         trials = self.optimizer.trials
         failed = [trial for trial in trials if trial.state is TrialState.FAILED]
-        if self.optimizer.best is None and len(failed) >= limit:
+        if len(failed) >= limit and not any(trial.state is TrialState.COMPLETE for trial in trials):
             raise AllTrialsFailed(
                 f"all {len(failed)} trials failed; the last one: {failed[-1].error}\n"
                 "Every trial is kept in this error's .trials, and in the checkpoint if there is one.",
@@ -241,9 +262,13 @@ class Session:
 
     def _tell_known(self, known: list[tuple[Params, Any]]) -> None:
         """What was measured before; a run that is resumed has it already."""
-        there = {(trial.unit, trial.value) for trial in self.optimizer.trials if trial.origin == "told"}
+        there = {(t.unit, t.value, t.constraints) for t in self.optimizer.trials if t.origin == "told"}
         for params, value in known:
-            if (tuple(self.optimizer.space.encode(params).tolist()), value) not in there:
+            try:
+                (number,), constraints = measured(value)
+            except ValueError:  # told all the same: a failed trial, and a warning
+                number, constraints = math.nan, ()
+            if (tuple(self.optimizer.space.encode(params).tolist()), number, constraints) not in there:
                 self.optimizer.tell_params(params, value)
 
     def _reopen_failed(self) -> None:
@@ -293,7 +318,8 @@ def _pairs(known: Any) -> list[tuple[Params, Any]]:
         return [(params, value) for params, value in known]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"known must be pairs of parameters and a value, as in [({{'lr': 0.1}}, 0.9)]: {error}"
+            "known must be pairs of parameters and a value, as in [({'lr': 0.1}, 0.9)]; with constraints the value is "
+            f"an Outcome or (0.9, [g1, g2]): {error}"
         ) from error
 
 

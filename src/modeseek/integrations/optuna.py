@@ -134,7 +134,7 @@ class DMSSampler(BaseSampler):
     def optimum(self, study: Study, *, draws: int = DRAWS) -> Optimum:
         """What is known of the study's optimum, over the parameters that all complete trials have in common.
 
-        Constraints are not taken into account.
+        With constraints, of the best feasible point; TrialError while no trial is feasible.
 
         Args:
             draws: functions drawn from the posterior, one sample of the optimum each.
@@ -274,7 +274,12 @@ class StopWhenSure:
         """Whether what the study has is enough; it never is within the initial design."""
         own = study.sampler if isinstance(study.sampler, DMSSampler) else DMSSampler(seed=0)
         sampler = self.sampler or own
-        return sampler._is_modelling(study) and self.when.satisfied_by(sampler.optimum(study, draws=STOP_DRAWS))
+        if not sampler._is_modelling(study):
+            return False
+        try:
+            return self.when.satisfied_by(sampler.optimum(study, draws=STOP_DRAWS))
+        except TrialError:  # nothing is feasible yet
+            return False
 
     def __call__(self, study: Study, trial: FrozenTrial) -> None:
         """After each trial."""

@@ -18,6 +18,7 @@ from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
 from modeseek.typing import Array
 
+CONSTRAINTS = "constraints"  # the system attribute that holds constraints, or begins with it
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 
 Distributions = dict[str, BaseDistribution]
@@ -144,17 +145,16 @@ def _is_data(trial: FrozenTrial) -> bool:
     return trial.state == TrialState.COMPLETE and trial.value is not None and math.isfinite(trial.value)
 
 
-def _constraints(trials: list[FrozenTrial]) -> Array:
-    """The constraints' values, n x q; q is 0 when there are none.
+def constraints_of(trial: FrozenTrial) -> dict[str, float]:
+    """The constraints of a trial by name: Optuna 5 keeps each under a key of its own, `constraints_func` a list."""
+    prefix = f"{CONSTRAINTS}:"
+    values = {str(i): value for i, value in enumerate(trial.system_attrs.get(CONSTRAINTS) or ())}
+    return values | {k.removeprefix(prefix): v for k, v in trial.system_attrs.items() if k.startswith(prefix)}
 
-    Optuna 5 keeps each under a key of its own, `constraints_func` all of them as a list.
-    """
-    prefix = "constraints:"
-    by_trial = []
-    for trial in trials:
-        values = {str(i): value for i, value in enumerate(trial.system_attrs.get("constraints") or ())}
-        values |= {k.removeprefix(prefix): v for k, v in trial.system_attrs.items() if k.startswith(prefix)}
-        by_trial.append(values)
+
+def _constraints(trials: list[FrozenTrial]) -> Array:
+    """The constraints' values, n x q; q is 0 when there are none."""
+    by_trial = [constraints_of(trial) for trial in trials]
     names = sorted(set().union(*by_trial))
     table = np.array([[values.get(name, np.nan) for name in names] for values in by_trial], dtype=np.float64)
     for column in table.T:

@@ -10,7 +10,7 @@ from typing import Any
 
 from modeseek.checks import missing_extra
 from modeseek.errors import ModeseekError
-from modeseek.trials import as_number
+from modeseek.outcomes import as_number
 
 try:
     import optuna  # noqa: F401 - OptunaSearch itself only asserts that it is there

@@ -50,7 +50,7 @@ class Job:
 
 
 class Report(NamedTuple):
-    """How a trial ended: `error` is None when it is complete; `never_a_number` as in `Outcome`."""
+    """How a trial ended: `error` is None when it is complete; `never_a_number` as in `Evaluated`."""
 
     number: int
     error: str | None
@@ -79,8 +79,9 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         except BaseException:
             trials.interrupt(trial)
             raise
+        outcome = trials.checked(outcome)
         error = None if outcome.error is None else outcome.error[-LONGEST_ERROR:]
-        trials.finish(trial, outcome.value, error)
+        trials.finish(trial, outcome.measured, error)
         return Report(trial.number, error, outcome.never_a_number)
 
     with OwnTrials(study, settings.space, interrupts.check) as trials:

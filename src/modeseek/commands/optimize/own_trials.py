@@ -17,6 +17,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from modeseek.commands.optimize import store
 from modeseek.commands.optimize.storage import HEARTBEAT, patiently
+from modeseek.execution.evaluate import Evaluated
+from modeseek.outcomes import Measured
 from modeseek.space import Space
 
 LAST_BEAT = 5.0  # seconds to wait for a heartbeat that is just being written
@@ -51,13 +53,17 @@ class OwnTrials:
         """A new trial and its parameters; trials of processes that are gone are marked as failed first."""
         return patiently(self._begin, self._check)
 
-    def finish(self, trial: Trial, value: float | None = None, error: str | None = None) -> None:
-        """Tell how a trial ended: its value, or why there is none.
+    def checked(self, outcome: Evaluated) -> Evaluated:
+        """What was evaluated, or a failure where it has not as many constraints as the study's complete trials."""
+        return patiently(lambda: store.checked(self.study, outcome), self._check)
+
+    def finish(self, trial: Trial, found: Measured | None = None, error: str | None = None) -> None:
+        """Tell how a trial ended: its value and its constraints, or why there is none.
 
         A trial that has been marked as failed in the meantime (its process was stopped for a while, or the storage
         was) stays so; a new trial keeps what was found.
         """
-        patiently(lambda: self._finish(trial, value, error), self._check)
+        patiently(lambda: self._finish(trial, found, error), self._check)
         self._mine.discard(trial._trial_id)
 
     def interrupt(self, trial: Trial) -> None:
@@ -85,19 +91,21 @@ class OwnTrials:
             self.interrupt(trial)
             raise
 
-    def _finish(self, trial: Trial, value: float | None, error: str | None) -> None:
+    def _finish(self, trial: Trial, found: Measured | None, error: str | None) -> None:
         with suppress(UpdateFinishedTrialError):
             if not self._now(trial).state.is_finished():
-                if error is None:
-                    self.study.tell(trial, value, skip_if_finished=True)
+                if found is not None:
+                    for name, value in store.constraint_attributes(found).items():
+                        self.study._storage.set_trial_system_attr(trial._trial_id, name, value)
+                    self.study.tell(trial, found.values, skip_if_finished=True)
                 else:
                     trial.set_user_attr(store.ERROR, error)
                     self.study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
         now = self._now(trial)
-        if not (now.state is TrialState.COMPLETE if error is None else store.ERROR in now.user_attrs):
-            self._keep(now, value, error)
+        if not (now.state is TrialState.COMPLETE if found is not None else store.ERROR in now.user_attrs):
+            self._keep(now, found, error)
 
-    def _keep(self, given_up: FrozenTrial, value: float | None, error: str | None) -> None:
+    def _keep(self, given_up: FrozenTrial, found: Measured | None, error: str | None) -> None:
         """Add a trial for what came late, once: the answer to a first attempt may have been lost."""
         number = given_up.number
         if any(trial.user_attrs.get(store.LATE) == number for trial in self.study.get_trials(deepcopy=False)):
@@ -106,8 +114,9 @@ class OwnTrials:
         attributes = {**given_up.user_attrs, store.LATE: number}
         self.study.add_trial(
             optuna.trial.create_trial(
-                state=TrialState.COMPLETE if error is None else TrialState.FAIL,
-                value=value,
+                state=TrialState.COMPLETE if found is not None else TrialState.FAIL,
+                values=None if found is None else found.values,
+                system_attrs={} if found is None else store.constraint_attributes(found),
                 params=given_up.params,
                 distributions=given_up.distributions,
                 user_attrs=attributes if error is None else {**attributes, store.ERROR: error},

@@ -77,7 +77,7 @@ def optimize(
                     interrupts.check()
         else:
             _run_crew(settings, workers, tally, interrupts)
-    if store.best_value(study) is None and store.evaluated(study):
+    if not store.has_complete(study) and store.evaluated(study):
         raise _all_failed(study)
     return study
 
@@ -85,7 +85,7 @@ def optimize(
 def _all_failed(study: optuna.Study) -> AllTrialsFailed:
     errors = [error for trial in study.get_trials(deepcopy=False) if (error := trial.user_attrs.get(store.ERROR))]
     if not errors:  # the trials are another program's
-        return AllTrialsFailed("there is no best trial: the trials were pruned, or none meets its constraints")
+        return AllTrialsFailed("there is no best trial: all trials were pruned")
     return AllTrialsFailed(f"all {len(errors)} trials failed; the last one:\n{errors[-1]}")
 
 
@@ -124,7 +124,7 @@ class _Tally:
         if self._stop is not None and report.error is None and not self._sure and self._stop.is_sure(self.study):
             self._sure = True
             self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum")
-        if report.error is None or store.best_value(self.study) is not None:
+        if report.error is None or store.has_complete(self.study):
             return
         if report.never_a_number:
             raise type_error(report.error)
@@ -141,6 +141,8 @@ class _Tally:
     def _show(self) -> None:
         best = patiently(lambda: store.best_value(self.study), self._check)
         notes = [] if best is None else [f"best={best:.6g}"]
+        if best is None and store.has_complete(self.study):
+            notes = ["nothing feasible yet"]
         notes += [f"failed={self.failures}"] if self.failures else []
         self.bar.set_postfix_str(", ".join(notes), refresh=False)
         self.bar.n = min(self._evaluated(), self.budget.total)

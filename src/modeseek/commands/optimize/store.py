@@ -27,7 +27,9 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from modeseek.commands.optimize.storage import STALE
 from modeseek.errors import StudyError
-from modeseek.integrations.optuna_trials import distribution
+from modeseek.execution.evaluate import Evaluated
+from modeseek.integrations.optuna_trials import CONSTRAINTS, constraints_of, distribution
+from modeseek.outcomes import Measured
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
 from modeseek.trials import Direction
@@ -148,8 +150,30 @@ def _queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
     study.enqueue_trial(trial.params, user_attrs={RETRY_OF: trial.number})
 
 
+def checked(study: optuna.Study, outcome: Evaluated) -> Evaluated:
+    """The same, or a failed one where it has not as many constraints as the study's complete trials."""
+    done = next(iter(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))), None)
+    if outcome.measured is None or done is None:
+        return outcome
+    there, here = len(constraints_of(done)), len(outcome.measured.constraints)
+    if there == here:
+        return outcome
+    error = f"there are {here} constraints, but trial {done.number} has {there}; every trial needs as many"
+    return Evaluated(error=error, never_a_number=True)
+
+
+def constraint_attributes(found: Measured) -> dict[str, Any]:
+    """The system attributes in which Optuna keeps constraints."""
+    return {CONSTRAINTS: list(found.constraints)} if found.constraints else {}
+
+
+def has_complete(study: optuna.Study) -> bool:
+    """Whether there is a complete trial, feasible or not."""
+    return bool(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
+
+
 def best_value(study: optuna.Study) -> float | None:
-    """The best value so far; None before there is one."""
+    """The best feasible value so far; None before there is one."""
     try:
         return study.best_value
     except ValueError:

@@ -1,0 +1,167 @@
+"""What an evaluation has measured: an objective or several, and constraints; from whatever it returned.
+
+An objective returns a number, or as many as there are objectives. Where it has constraints, it returns an `Outcome`, or
+a tuple of the value and a list of the constraints.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from modeseek.errors import ConfigError
+
+# What no successful objective returns as a number. Other odd values may be a failure of one point alone.
+_NEVER_NUMBERS = (type(None), str, bytes, bytearray, tuple, list, dict, set, frozenset, complex)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an objective may return instead of a plain number.
+
+        return ms.Outcome(cost, constraints=[weight - 10, stress - 1])
+
+    Attributes:
+        value: a number; with several objectives, as many.
+        constraints: numbers, as many each time; the point is feasible where all of them are at most 0.
+        sem: the standard error of the value; not supported yet.
+    """
+
+    value: Any
+    constraints: Sequence[float] | None = None
+    sem: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what has no effect yet."""
+        if self.sem is not None:
+            raise ConfigError("sem, the standard error of a value, is not supported yet; leave it out")
+
+
+class Measured(NamedTuple):
+    """The numbers of one evaluation, all finite."""
+
+    values: tuple[float, ...]  # one per objective
+    constraints: tuple[float, ...] = ()
+
+
+def measured(returned: Any, objectives: int = 1) -> Measured:
+    """The numbers in what an objective returned; ValueError says what is wrong with it."""
+    value, constraints = _taken_apart(returned, objectives)
+    return Measured(_values(value, objectives), as_constraints(constraints))
+
+
+def never_measures(returned: Any, objectives: int = 1) -> bool:
+    """Whether no successful evaluation returns the like: a mistake in the objective rather than a bad point."""
+    value, _ = _taken_apart(returned, objectives)
+    if objectives == 1:
+        return issubclass(type(value), _NEVER_NUMBERS)
+    several = _several(value)
+    if several is None or len(several) != objectives:
+        return True
+    return any(issubclass(type(number), _NEVER_NUMBERS) for number in several)
+
+
+def _taken_apart(returned: Any, objectives: int) -> tuple[Any, Any]:
+    """The value and the constraints, neither of them looked at."""
+    if isinstance(returned, Outcome):
+        return returned.value, returned.constraints
+    if type(returned) is tuple and len(returned) == 2:
+        # With two objectives, (1.0, [2.0]) is no pair of a value and constraints.
+        marked = returned[1] if objectives == 1 else returned[0]
+        if _several(marked) is not None and _several(returned[1]) is not None:
+            return returned
+    return returned, None
+
+
+def _values(value: Any, objectives: int) -> tuple[float, ...]:
+    if objectives == 1:
+        return (as_number(value),)
+    several = _several(value)
+    if several is None:
+        raise ValueError(f"the value is {_kind(value)}, not a list of {objectives} numbers, one per objective")
+    if len(several) != objectives:
+        raise ValueError(f"there are {len(several)} values for {objectives} objectives")
+    return tuple(as_number(number, f"value {i}") for i, number in enumerate(several))
+
+
+def as_constraints(constraints: Any) -> tuple[float, ...]:
+    """The constraints as numbers, none where there are none; ValueError says what is wrong with them."""
+    if constraints is None:
+        return ()
+    several = _several(constraints)
+    if several is None:
+        raise ValueError(f"the constraints are {_kind(constraints)}, not a list of numbers")
+    return tuple(as_number(number, f"constraint {i}") for i, number in enumerate(several))
+
+
+def _several(value: Any) -> list[Any] | None:
+    """The items of a list, a tuple, or an array or tensor of one dimension; None of anything else."""
+    try:
+        if isinstance(value, list | tuple):
+            return list(value)
+        if hasattr(value, "shape") and len(value.shape) == 1 and isinstance(value, Iterable):
+            return list(np.ma.asarray(value)) if np.ma.isMaskedArray(value) else list(value)
+    except Exception:  # from an object that is not ours
+        return None
+    return None
+
+
+def _kind(value: Any) -> str:
+    try:
+        return f"a {type(value).__name__} ({value!r:.60})"
+    except Exception:  # from a __repr__ that is not ours
+        return f"a {type(value).__name__}"
+
+
+def as_number(value: Any, name: str = "the value") -> float:
+    """A finite float from a number, or from an array or tensor that holds one; ValueError says what it is instead."""
+    if value is None:
+        hint = "; does the objective return what it computes?" if name == "the value" else ""
+        raise ValueError(f"{name} is None, not a number{hint}")
+    try:
+        number, reason = _converted(value)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # whatever a foreign object raises when it is looked at, it is not a number
+        reason = as_text(error).splitlines()[-1]
+        raise ValueError(f"{name} is a {type(value).__name__} that gives no number: {reason}") from error
+    if reason:
+        raise ValueError(f"{name} is {reason}")
+    return number
+
+
+def _converted(value: Any) -> tuple[float, str]:
+    """The number in a value, and what it is instead."""
+    if np.ma.is_masked(value):
+        return math.nan, "masked, not a number"  # .item() would make it 0
+    if hasattr(value, "shape") and hasattr(value, "item"):
+        if math.prod(value.shape) != 1:
+            return math.nan, f"an array of shape {tuple(value.shape)}, not one number"
+        value = value.item()
+    if not isinstance(value, numbers.Real | Decimal):
+        return math.nan, f"a {type(value).__name__} ({value!r:.60}), not a number"
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isnan(number):
+        return number, "NaN"
+    return number, f"infinite ({value!r:.60})" if math.isinf(number) else ""
+
+
+def as_text(error: object) -> str:
+    """Why a trial failed, as text: an exception with its traceback, anything else as it prints; never blank."""
+    try:
+        if isinstance(error, BaseException):
+            return "".join(traceback.format_exception(error))
+        text = "" if error is None else str.__str__(str(error))
+    except Exception:  # from a __str__ that is not ours
+        text = f"a {type(error).__name__} that cannot be printed"
+    return text if text.strip() else "told as failed"

@@ -1,0 +1,84 @@
+"""Black-box constraints: the best feasible value by evaluations (`python -m studies.black_box_constraints runs.jsonl`).
+
+BoTorch's constrained test functions, without noise, each optimizer from the same 10 Sobol points. The table has the
+regret of the best feasible value: median over seeds, the worst seed, and how many seeds have found a feasible point.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from botorch.test_functions.synthetic import (
+    ConstrainedGramacy,
+    PressureVessel,
+    SpeedReducer,
+    TensionCompressionString,
+    WeldedBeamSO,
+)
+
+from modeseek.typing import Array
+from studies.contenders import BoTorch, Modeseek, Task, gp_sampler, on_the_unit_cube, runs, tpe
+
+PROBLEMS: dict[str, Any] = {
+    "Gramacy": ConstrainedGramacy(),
+    "pressure vessel": PressureVessel(),
+    "welded beam": WeldedBeamSO(),
+    "speed reducer": SpeedReducer(),
+    "tension spring": TensionCompressionString(),
+}
+METHODS: dict[str, Any] = {"modeseek": Modeseek, "constrained LogEI": BoTorch, "GPSampler": gp_sampler, "TPE": tpe}
+AT = (20, 40, 60)
+
+
+def task(name: str, problem: Any) -> Task:
+    scale = on_the_unit_cube(problem.bounds)
+
+    def evaluate(x: Array) -> tuple[Array, Array]:
+        at = scale(x)[None]
+        return problem.evaluate_true(at).reshape(1).numpy(), -problem.evaluate_slack_true(at)[0].numpy()
+
+    return Task(name, problem.dim, 1, problem.num_constraints, evaluate)
+
+
+def best(record: dict[str, Any], n: int) -> float:
+    """The best feasible value among the first n; infinite where there is none."""
+    values, limits = np.array(record["values"][:n])[:, 0], np.array(record["constraints"][:n])
+    return float(values[(limits <= 0).all(1)].min(initial=np.inf))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
+    args = parser.parse_args()
+    records = runs(
+        [task(name, PROBLEMS[name]) for name in args.problems],
+        {name: METHODS[name] for name in args.methods},
+        range(args.seeds),
+        max(AT),
+        args.results,
+    )
+    columns = " | ".join(f"after {n}: median, worst, feasible" for n in AT)
+    print(f"| problem | method | {columns} | seconds per proposal |")
+    print("|---|---|" + "---|" * (len(AT) + 1))
+    for name in args.problems:
+        for method in args.methods:
+            rows = [r for r in records if (r["task"], r["method"]) == (name, method)]
+            if not rows:
+                continue
+            cells = []
+            for n in AT:
+                values = np.array([best(r, n) for r in rows])
+                found = int(np.isfinite(values).sum())
+                cells.append(f"{np.median(values):.4g}, {values.max():.4g}, {found}/{len(rows)}")
+            seconds = np.mean([r["seconds"] for r in rows])
+            print(f"| {name} | {method} | {' | '.join(cells)} | {seconds:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
