@@ -21,9 +21,11 @@ from modeseek.errors import (
     TrialFailedWarning,
     WorkerError,
 )
+from modeseek.linear import Linear
 from modeseek.optimizer import Optimizer
 from modeseek.optimum import Optimum
 from modeseek.outcomes import Outcome
+from modeseek.recommendation import Recommendation
 from modeseek.result import Result
 from modeseek.run import maximize, minimize
 from modeseek.space import Categorical, Float, Int, Space
@@ -46,6 +48,7 @@ __all__ = [
     "FitWarning",
     "Float",
     "Int",
+    "Linear",
     "ModeseekError",
     "ModeseekWarning",
     "ObjectiveTypeError",
@@ -53,6 +56,7 @@ __all__ = [
     "Optimum",
     "Outcome",
     "ParameterError",
+    "Recommendation",
     "Result",
     "Space",
     "SpaceError",

@@ -28,6 +28,7 @@ from modeseek.draws import Draws, Randomness
 from modeseek.modes import dominant_mode
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset
+from modeseek.region import Region
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
@@ -86,6 +87,7 @@ def suggest(
     constraints: Tensor | None = None,
     rounding: Rounding | None = None,
     left: int | None = None,
+    region: Region | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -99,13 +101,14 @@ def suggest(
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
         left: evaluations until the end of the run, this one included; None: not known.
+        region: where to search, where that is not all of the cube.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
     objective = fit_surrogate(X, Y, config, state, pending)
     gp = objective if constraints is None else constrain(objective, X, constraints)
     clock.lap("fit")
-    found = seek(gp, config, source, None if state is None else state.network, rounding, left, clock)
+    found = seek(gp, config, source, None if state is None else state.network, rounding, left, clock, region)
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
 
@@ -117,6 +120,7 @@ def seek(
     rounding: Rounding | None = None,
     left: int | None = None,
     clock: _Clock | None = None,
+    region: Region | None = None,
 ) -> Found:
     """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
 
@@ -124,7 +128,7 @@ def seek(
         gp: on the unit cube.
         source: as in `suggest`.
         network: b x P, where the training starts; None: anew.
-        rounding, left: as in `suggest`.
+        rounding, left, region: as in `suggest`.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
@@ -136,9 +140,11 @@ def seek(
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
-        x, y_hat = gp.X, gp.y
+        x, y_hat = gp.X if region is None else region.repair(gp.X), gp.y
     else:
-        x, y_hat = pseudo_dataset(gp, m=m, K=K, rho=rho, refine=config.refine, source=draws, rounding=rounding)
+        x, y_hat = pseudo_dataset(
+            gp, m=m, K=K, rho=rho, refine=config.refine, source=draws, rounding=rounding, region=region
+        )
     clock.lap("pseudo")
 
     noise = draws.on(device)
@@ -172,14 +178,17 @@ def seek(
         samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
         diverged = ~fell_back & ~(loss.isfinite() & samples.isfinite().all(-1).all(-1))
         fell_back = fell_back | diverged
-        x_star = torch.where(fell_back[..., None, None], best, _from_network(samples, config.network_inputs))
+        x_star = _from_network(samples, config.network_inputs)
+        if region is not None:
+            x_star = region.repair(x_star, x)
+        x_star = torch.where(fell_back[..., None, None], best, x_star)
         theta = torch.where(fell_back[..., None], unused, theta)
         clock.lap("sample")
 
     # Line 16: x_next ← MeanShift({x*_s})
-    x_next = mode = dominant_mode(x_star, config.quantile)
+    x_next = mode = _mode(x_star, config.quantile, region)
     if config.polish:
-        x_next = polish(gp, mode, rho=rho, rounding=rounding)
+        x_next = polish(gp, mode, rho=rho, rounding=rounding, region=region)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
 
@@ -227,6 +236,12 @@ def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, config: DMSConfig) -> Ten
     left = float(sde.h(torch.tensor(config.t0, dtype=torch.float64, device="cpu")).sqrt())
     resolution = left / 2 if config.network_inputs == "centred" else left  # [−1, 1] is twice as wide as the cube
     return ((x - best).abs().amax(-1).median(-1).values < resolution) & config.skip_collapsed
+
+
+def _mode(x_star: Tensor, quantile: float, region: Region | None) -> Tensor:
+    """The dominant mode (b x d), a mean of samples (b x S x d), which need not be in a region where these are."""
+    mode = dominant_mode(x_star, quantile)
+    return mode if region is None else region.repair(mode.unsqueeze(-2), x_star).squeeze(-2)
 
 
 def _to_network(x: Tensor, inputs: NetworkInputs) -> Tensor:

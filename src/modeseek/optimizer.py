@@ -5,7 +5,7 @@ What to propose is decided in proposer.py; here is what was asked and told, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, get_args, overload
 
 import torch
@@ -22,6 +22,7 @@ from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.outcomes import Measured, Outcome, measured
 from modeseek.proposer import Proposer, Settings
+from modeseek.recommendation import Recommendation, best_expected, best_of
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.trials import Direction, Trial, Trials, TrialState
@@ -127,6 +128,21 @@ class Optimizer:
             chosen = recommended(gp.X[0], history.constraints, gp.posterior(gp.X)[0][0])
         return self._trials.having(TrialState.COMPLETE)[chosen]
 
+    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
+        """The best parameters that have these values: `best_for(machine="B")`, or a dict. Changes nothing.
+
+        If there are feasible trials with these values, it is the best of them, as observed. If there is none, it is
+        what the surrogate expects to be best from all other trials. None before any trial is complete.
+        """
+        chosen = {**(fixed or {}), **values}
+        with self._proposer.holding(chosen) as region:
+            wanted = {} if region is None or not chosen else region.fixed
+            observed = best_of(self.space, [trial for trial in self._trials if trial.feasible], wanted, self.direction)
+            if observed is not None or not self._trials.having(TrialState.COMPLETE):
+                return observed
+            params = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
+        return Recommendation(params, *self.predict(params))
+
     def optimum(self, *, draws: int = DRAWS) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
 
@@ -152,10 +168,12 @@ class Optimizer:
         return surrogate_of(self._trials.history(self.direction), self._settings, self._proposer.state)
 
     @overload
-    def ask(self, n: None = None, *, left: int | None = None) -> Trial: ...
+    def ask(self, n: None = None, *, left: int | None = None, fixed: Mapping[str, Any] | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int, *, left: int | None = None) -> list[Trial]: ...
-    def ask(self, n: int | None = None, *, left: int | None = None) -> Trial | list[Trial]:
+    def ask(self, n: int, *, left: int | None = None, fixed: Mapping[str, Any] | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, left: int | None = None, fixed: Mapping[str, Any] | None = None
+    ) -> Trial | list[Trial]:
         """The next trial, or a list of the next n, to be evaluated side by side.
 
         Each is pending from now on, and later ones keep away from it. In a finite space no configuration comes twice:
@@ -165,14 +183,16 @@ class Optimizer:
             n: how many; None: one, not as a list.
             left: evaluations until the end of the run, the next one included, if that is known: the last ones are
                 then not spent on looking far away.
+            fixed: values that some parameters have this time, by name (of a box x0, x1, ...), as when the outside
+                world sets them; the others are searched. All trials so far are learned from, whatever they had there.
         """
         left = None if left is None else whole_number("left", left, 1)
         if n is None:
-            return self._ask(left)
+            return self._ask(left, fixed)
         asked: list[Trial] = []
         for i in range(whole_number("n", n, 1)):
             try:
-                asked.append(self._ask(None if left is None else max(left - i, 1)))
+                asked.append(self._ask(None if left is None else max(left - i, 1), fixed))
             except SpaceExhausted:
                 if not asked:
                     raise
@@ -239,7 +259,8 @@ class Optimizer:
     ) -> Self:
         """The optimizer that `save` wrote, going on as if it had never stopped; trials that ran then are `pending`.
 
-        The space is needed only where choices are members of an Enum; it must be the one that was saved.
+        The space is needed only where choices are members of an Enum, or a constraint is a function; it must be the
+        one that was saved.
         """
         snapshot = checkpoint.read(path, space)
         optimizer = cls(
@@ -266,10 +287,12 @@ class Optimizer:
             self.space, self.direction, self.seed, self.config, self.n_initial, self._trials, self._proposer.state
         )
 
-    def _ask(self, left: int | None) -> Trial:
+    def _ask(self, left: int | None, fixed: Mapping[str, Any] | None) -> Trial:
         history = self._trials.history(self.direction)
-        point, origin = self._proposer.propose(history, len(self._trials), left)
-        return self._trials.append(self.space.decode(point), origin)
+        with self._proposer.holding(fixed) as region:
+            point, origin = self._proposer.propose(history, len(self._trials), left)
+        params = self.space.decode(point) if region is None else region.params(point)
+        return self._trials.append(params, origin)
 
     def _judge(self, value: Any, constraints: Sequence[float] | None) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""

@@ -105,7 +105,8 @@ class Optimum:
         source = Draws.of(generator, gp.X.shape[:-2])
         paths = draw_paths(gp, -(-draws // len(gp.X)), source)
         drawn = limits.on(paths, generator)
-        found = maxima(drawn, source, rounding(space, gp.X.device), also=point)
+        region = space.region()
+        found = maxima(drawn, source, rounding(space, gp.X.device, region), also=point, region=region)
         at_point = paths.everywhere(point)[..., 0]
         value = found.value
         if isinstance(drawn, ConstrainedPaths):  # without the price of what is violated

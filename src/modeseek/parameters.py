@@ -24,7 +24,7 @@ _MOST_VALUES = 2**50
 _MOST_LOG = 2**40
 
 
-def _real(value: Any) -> float:
+def as_real(value: Any) -> float:
     value = plain(value)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise ValueError(f"must be a number, not {value!r}")
@@ -86,12 +86,12 @@ class Float(_Bounds):
     step: float | None = None
 
     def __post_init__(self) -> None:
-        self._convert(_real, "low", "high")
+        self._convert(as_real, "low", "high")
         if not self.low < self.high:
             raise SpaceError(f"low must be below high, not low={self.low}, high={self.high}")
         self._check_log(self.step is not None)
         if self.step is not None:
-            self._convert(_real, "step")
+            self._convert(as_real, "step")
             if self.step <= 0:
                 raise SpaceError(f"step must be above 0, not {self.step}; leave it out for a continuous parameter")
             if self.size > _MOST_VALUES:
@@ -111,7 +111,7 @@ class Float(_Bounds):
 
     def check(self, value: Any) -> float:
         """The value as a float, on its step; ValueError when it is none of this parameter's."""
-        number = float(self._inside(_real(value)))
+        number = float(self._inside(as_real(value)))
         if self.step is None:
             return number
         k = min(round((_exact(number) - _exact(self.low)) / _exact(self.step)), int(self.size) - 1)

@@ -28,6 +28,7 @@ from modeseek.draws import Draws, Randomness
 from modeseek.lbfgs import lbfgs
 from modeseek.linalg import kernel
 from modeseek.pseudo import Rounding
+from modeseek.region import Region
 from modeseek.surrogate import GP, evenly
 
 FEATURES = 128  # F per dimension, and
@@ -161,15 +162,26 @@ class Optima(NamedTuple):
 
 
 def optima(
-    gp: GP, count: int, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None
+    gp: GP,
+    count: int,
+    source: Randomness,
+    rounding: Rounding | None = None,
+    also: Tensor | None = None,
+    region: Region | None = None,
 ) -> Optima:
     """So many draws from the posterior of each Gaussian process, and the maximum of each; arguments as in `maxima`."""
     draws = Draws.of(source, gp.X.shape[:-2])
-    return maxima(draw_paths(gp, count, draws), draws, rounding, also)
+    return maxima(draw_paths(gp, count, draws), draws, rounding, also, region)
 
 
-def maxima(paths: Drawn, source: Randomness, rounding: Rounding | None = None, also: Tensor | None = None) -> Optima:
-    """The maximum of each draw over the unit cube.
+def maxima(
+    paths: Drawn,
+    source: Randomness,
+    rounding: Rounding | None = None,
+    also: Tensor | None = None,
+    region: Region | None = None,
+) -> Optima:
+    """The maximum of each draw over the unit cube, or over a region of it.
 
     Candidates are Sobol points, observed inputs, and points around the best of those. From the best of parts of each
     group short climbs start, and the highest of them go on.
@@ -177,26 +189,30 @@ def maxima(paths: Drawn, source: Randomness, rounding: Rounding | None = None, a
     Args:
         source: as in `draw_paths`.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
-        also: b x c x d, more candidates.
+        also: b x c x d, more candidates; with a region, in it.
     """
-    groups, starts = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2])), [*STARTS]
+    groups, starts = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2]), region), [*STARTS]
     if also is not None:
         groups, starts = [*groups, also], [*starts, also.shape[-2]]
     if rounding is not None:
         groups = [rounding.snap(group) for group in groups]
     free = None if rounding is None else rounding.continuous
     x = torch.cat([_best_of_all(paths, group, k) for group, k in zip(groups, starts, strict=True)], -2)
-    x = _best(paths, _climb(paths, x, SHORT, free), FINALISTS)
+    x = _best(paths, _climb(paths, x, SHORT, free, region), FINALISTS)
     if rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
-        x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT))], -2)
-    x = _best(paths, _climb(paths, x, LONG, free), 1)
+        x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT, None, region))], -2)
+    x = _best(paths, _climb(paths, x, LONG, free, region), 1)
+    x = x if region is None else region.exact(x)
     return Optima(x.squeeze(-2), paths.value(x).squeeze(-1), paths)
 
 
-def _candidates(gp: GP, draws: Draws) -> list[Tensor]:
+def _candidates(gp: GP, draws: Draws, region: Region | None = None) -> list[Tensor]:
     """Where the maximum of a draw may be, in groups of b x m x d."""
     *batch, _, d = gp.X.shape
-    spread = sobol(SPREAD, d, draws, tuple(batch)).to(gp.X)
+    if region is None:
+        spread = sobol(SPREAD, d, draws, tuple(batch)).to(gp.X)
+    else:
+        spread = region.sample(SPREAD, draws, tuple(batch), gp.X).to(gp.X)
     observed, outcomes = evenly(gp.X, gp.y, OBSERVED)
     few = min(8, outcomes.shape[-1])
     best = outcomes.topk(few, -1).indices[..., torch.arange(NEAR, dtype=torch.int64, device=gp.X.device) % few]
@@ -205,7 +221,8 @@ def _candidates(gp: GP, draws: Draws) -> list[Tensor]:
     distance = torch.logspace(-3, 0, NEAR, dtype=gp.X.dtype, device=gp.X.device)[:, None] / math.sqrt(d)
     step = draws.randn(NEAR, d, dtype=gp.X.dtype).to(gp.X).view(*batch, NEAR, d)
     reach = gp.hyperparameters.lengthscale.clamp_max(1)[..., None, :]
-    return [spread, observed, (around + distance * reach * step).clamp(0, 1)]
+    near = (around + distance * reach * step).clamp(0, 1)
+    return [spread, observed, near if region is None else region.either(region.repair(near), around)]
 
 
 def _best_of_all(paths: Drawn, x: Tensor, k: int) -> Tensor:
@@ -226,7 +243,7 @@ def _best(paths: Drawn, x: Tensor, k: int) -> Tensor:
     return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
-def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None) -> Tensor:
+def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None, region: Region | None = None) -> Tensor:
     """At most so many steps of L-BFGS up each draw from its own inputs (b x P x s x d).
 
     Only coordinates that are `free` (d) move, all of them if None.
@@ -236,4 +253,7 @@ def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None) -> T
         value, grad = paths.value_and_grad(z)
         return value.neg_(), grad.neg_() if free is None else grad.neg_().mul_(free)
 
+    if region is not None:
+        end = region.climb(descend, x, steps=steps, free=free, joint=False, record=True)
+        return region.either(end, x) if steps == SHORT else region.keep(end, x)
     return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, gtol=1e-6).x

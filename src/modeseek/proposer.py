@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -34,12 +35,13 @@ from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhau
 from modeseek.history import SAME_POINT, History, fresh
 from modeseek.notices import WarnOnce
 from modeseek.pseudo import Rounding
-from modeseek.space import Space
+from modeseek.region import Region
+from modeseek.space import LISTABLE, Space
 from modeseek.surrogate import Surrogate
 from modeseek.typing import Array
 
-LISTABLE = 100_000  # finite spaces up to this size are searched whole for what is left
 DRAWS = 4096  # random points tried where a space is too large to list
+FEWER_DRAWS = 256  # where each has to be moved into a region
 SPARE = 64  # points of the design looked at beyond the one whose turn it is
 
 _log = logging.getLogger(__name__)
@@ -131,12 +133,28 @@ class Proposer:
     Attributes:
         state: what the last suggestion left to start from; None: start anew.
         suggestion: the last one, for plots and diagnosis.
+        region: where in the cube to search; None: everywhere.
     """
 
     def __init__(self, space: Space, settings: Settings, state: State | None = None) -> None:
         self.space, self.settings, self.state = space, settings, state
         self.suggestion: Suggestion | None = None
+        self.region: Region | None = space.region()
+        self._held: tuple[str, Region | None] = ("", None)  # the last fixed values, and what they leave
         self._warn = WarnOnce()
+
+    @contextmanager
+    def holding(self, fixed: Mapping[str, Any] | None) -> Iterator[Region | None]:
+        """While this lasts, proposals have these values; None: all parameters are searched."""
+        before, key = self.region, repr(fixed)
+        if fixed:
+            if self._held[0] != key:
+                self._held = key, self.space.region(fixed)
+            self.region = self._held[1]
+        try:
+            yield self.region
+        finally:
+            self.region = before
 
     def propose(self, history: History, number: int, left: int | None = None) -> Proposal:
         """The next point, which has not been proposed before; SpaceExhausted when there is none.
@@ -161,9 +179,20 @@ class Proposer:
 
     def design_point(self, history: History, number: int) -> Array:
         """Point `number` of the seed's Sobol sequence, or the next one that is not known: d."""
+        if self.region is not None:
+            return self._design_point_in(self.region, history, number)
         sequence = sobol(number + SPARE, self.space.d, generator(self.settings.design_seed, Stream.DESIGN))
         points = fresh(self.space.snap(sequence[number:].numpy()), history.proposed)
         return np.asarray(points[0]) if len(points) else self.another_point(history.proposed, number)
+
+    def _design_point_in(self, region: Region, history: History, number: int) -> Array:
+        source = generator(self.settings.design_seed, Stream.DESIGN)
+        sequence = region.design(source, number + SPARE, history.proposed)
+        for point in sequence[number:]:
+            points = fresh(region.settle(point[None]), history.proposed)
+            if len(points):
+                return np.asarray(points[0])
+        return self.another_point(history.proposed, number)
 
     def suggest(self, history: History, number: int, left: int | None = None) -> Suggestion:
         """Lines 4 to 8 of Algorithm 1 on this history."""
@@ -175,13 +204,13 @@ class Proposer:
             suggestion,
             suggestion.gp,
             history.proposed,
-            snap=self.space.snap,
-            others=lambda: remaining(self.space, history.proposed, self.rng(number)),
+            snap=self.space.snap if self.region is None else self.region.settle,
+            others=lambda: remaining(self.space, history.proposed, self.rng(number), self.region),
         )
 
     def another_point(self, known: Array, number: int) -> Array:
         """A random point (d) that is not known; SpaceExhausted when there is none."""
-        return np.asarray(remaining(self.space, known, self.rng(number))[0])
+        return np.asarray(remaining(self.space, known, self.rng(number), self.region)[0])
 
     def rng(self, number: int) -> np.random.Generator:
         """For choices among points, of trial `number`."""
@@ -244,8 +273,9 @@ def suggest_all(
             None if None in states else State.of_rows([state for state in states if state is not None]),
             stack([history.without_outcome for history in histories]),
             stack([history.constraints for history in histories]) if histories[0].constraints.size else None,
-            rounding(_common_space(proposers), device),
+            rounding(_common_space(proposers), device, proposers[0].region),
             left=left,
+            region=proposers[0].region,
         )
     _log.debug("trial %d: fit of %d evaluations, rho %g", number, suggestion.gp.evaluations, suggestion.rho)
     return suggestion
@@ -254,21 +284,23 @@ def suggest_all(
 def _common_space(proposers: Sequence[Proposer]) -> Space:
     """The space that rounds for all; continuous ones need not be the same, since nothing is rounded there."""
     first, *others = [proposer.space for proposer in proposers]
+    if others and any(proposer.region is not None for proposer in proposers) and any(s != first for s in others):
+        raise ValueError("problems with constraints share a batch only if they have the same space")
     discrete = any(not all(is_continuous(space)) for space in (first, *others))
     if discrete and any(space != first for space in others):
         raise ValueError("problems with discrete parameters share a batch only if they have the same space")
     return first
 
 
-def rounding(space: Space, device: torch.device) -> Rounding | None:
+def rounding(space: Space, device: torch.device, region: Region | None = None) -> Rounding | None:
     """What an evaluation in this space makes of a point; None where all parameters are continuous."""
     continuous = is_continuous(space)
     if all(continuous):
         return None
 
     def snap(x: Tensor) -> Tensor:
-        points = space.snap(x.reshape(-1, space.d).cpu().numpy())
-        return torch.from_numpy(points).to(device).view(x.shape)
+        points = torch.from_numpy(space.snap(x.reshape(-1, space.d).cpu().numpy())).to(device).view(x.shape)
+        return points if region is None else region.placed(points)
 
     return Rounding(snap, torch.tensor(continuous, dtype=torch.bool, device=device))
 
@@ -278,10 +310,13 @@ def is_continuous(space: Space) -> list[bool]:
     return [math.isinf(space[name].size) for name in space.coordinates]
 
 
-def remaining(space: Space, known: Array, rng: np.random.Generator) -> Array:
+def remaining(space: Space, known: Array, rng: np.random.Generator, region: Region | None = None) -> Array:
     """Points not yet known, at least one, in random order: all of a listable space, else random ones."""
     if space.size <= LISTABLE:
-        points = rng.permutation(space.grid())
+        points = rng.permutation(space.grid() if region is None else region.allowed(space.grid()))
+    elif region is not None:
+        source = torch.Generator("cpu").manual_seed(int(rng.integers(2**62)))
+        points = region.settle(region.sample(FEWER_DRAWS, source, known=torch.from_numpy(known)).numpy())
     else:
         points = space.snap(rng.random((DRAWS, space.d)))
     points = fresh(points, known)

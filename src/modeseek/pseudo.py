@@ -11,6 +11,7 @@ from torch import Tensor
 from modeseek.design import sobol
 from modeseek.draws import Randomness
 from modeseek.lbfgs import Objective, lbfgs
+from modeseek.region import Region
 from modeseek.sketch import for_climbing
 from modeseek.surrogate import Surrogate
 
@@ -35,40 +36,55 @@ def pseudo_dataset(
     refine: Refinement,
     source: Randomness,
     rounding: Rounding | None = None,
+    region: Region | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Refined inputs (b x m x d), rounded if asked, and their labels (b x m).
 
     `refine="point"` is Eq. 6: each point has its own direction and step size. "joint" refines the m points of an
     element as one vector with one step size, which keeps them apart where single runs would all end in one optimum.
+    With a region, all of them are in it.
     """
     *batch, _, d = gp.X.shape
-    x = sobol(m, d, source, tuple(batch)).to(gp.X)
+    if region is None:
+        x = sobol(m, d, source, tuple(batch)).to(gp.X)
+    else:
+        x = region.sample(m, source, tuple(batch), gp.X).to(gp.X)
     if K > 0:
-        x = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine)
+        x = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine, region=region)
     if rounding is not None:
         x = rounding.snap(x)
     return x, gp.label(x, rho)
 
 
-def polish(gp: Surrogate, x: Tensor, *, rho: float, rounding: Rounding | None = None) -> Tensor:
-    """The optimum of μ + ρσ that a climb from x (b x d) ends in: b x d.
+def polish(
+    gp: Surrogate, x: Tensor, *, rho: float, rounding: Rounding | None = None, region: Region | None = None
+) -> Tensor:
+    """The optimum of μ + ρσ, in the region if there is one, that a climb from x (b x d) ends in: b x d.
 
     With rounding, its continuous coordinates are the optimum for its discrete ones, and those are x's or those of the
     climb that knows no rounding, whichever has the better label.
     """
-    top = refine_inputs(gp, x.unsqueeze(-2), K=POLISH_STEPS, rho=rho)
+    top = refine_inputs(gp, x.unsqueeze(-2), K=POLISH_STEPS, rho=rho, region=region)
     if rounding is not None:
-        starts = rounding.snap(torch.cat([x.unsqueeze(-2), top], -2))
-        tops = refine_inputs(gp, starts, K=POLISH_STEPS, rho=rho, free=rounding.continuous)
+        starts = torch.cat([x.unsqueeze(-2), top], -2)
+        starts = rounding.snap(starts) if region is None else region.exact(starts)
+        tops = refine_inputs(gp, starts, K=POLISH_STEPS, rho=rho, free=rounding.continuous, region=region)
         best = gp.label(tops, rho).argmax(-1)[..., None, None]
         top = tops.gather(-2, best.expand_as(tops[..., :1, :]))
     return top.squeeze(-2)
 
 
 def refine_inputs(
-    gp: Surrogate, x: Tensor, *, K: int, rho: float, refine: Refinement = "point", free: Tensor | None = None
+    gp: Surrogate,
+    x: Tensor,
+    *,
+    K: int,
+    rho: float,
+    refine: Refinement = "point",
+    free: Tensor | None = None,
+    region: Region | None = None,
 ) -> Tensor:
-    """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube (Eq. 6).
+    """At most K steps of projected L-BFGS up μ + ρσ from x (b x m x d), on the unit cube or in the region (Eq. 6).
 
     Only coordinates that are `free` (d) move, all of them if None.
     """
@@ -86,4 +102,7 @@ def refine_inputs(
         value, grad = descend(z.view(x.shape))
         return value.sum(-1), grad.flatten(-2)
 
+    if region is not None:
+        end = region.climb(descend, x, steps=K, free=free, joint=refine == "joint", record=gp.recordable)
+        return region.keep(end, x)
     return climb(descend, x) if refine == "point" else climb(total, x.flatten(-2))

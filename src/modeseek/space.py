@@ -19,10 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from modeseek.errors import ParameterError, SpaceError
+from modeseek.linear import Constraint, Linear, name_of, violated
 from modeseek.parameters import Categorical, Float, Int, Parameter
+from modeseek.region import Region
 from modeseek.typing import Array, Params
 
-__all__ = ["Categorical", "Float", "Int", "Space"]
+__all__ = ["Categorical", "Float", "Int", "Linear", "Space"]
+
+LISTABLE = 100_000  # finite spaces up to this size are searched whole for what is left
 
 KINDS: dict[str, type[Float] | type[Int] | type[Categorical]] = {
     "float": Float,
@@ -36,9 +40,14 @@ class Space:
 
     Parameters are dicts in the order given here. Coordinates of the cube are ordered by name, so that the order of
     the dict never changes a suggestion. `Space.box(lower, upper)` makes an unnamed box, whose parameters are arrays.
+
+    Args:
+        parameters: by name.
+        constraints: what configurations must satisfy, known beforehand: `Linear`, or functions
+            feasible(params) -> bool. Nothing else is ever proposed, and what is told must satisfy them.
     """
 
-    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+    def __init__(self, parameters: Mapping[str, Parameter], constraints: Sequence[Constraint] = ()) -> None:
         given: Any = parameters  # checked, whatever the annotation says
         if not isinstance(given, Mapping) or not given:
             raise SpaceError("a space needs at least one parameter: pass a dict of name -> Float, Int or Categorical")
@@ -50,10 +59,14 @@ class Space:
         self._parameters: dict[str, Parameter] = dict(given)
         self._coordinates = sorted(self._parameters)
         self._box = False
+        self._constrain(constraints)
 
     @classmethod
-    def box(cls, lower: ArrayLike, upper: ArrayLike) -> Space:
-        """An unnamed box: lower, upper: d. Its parameters are float64 arrays of shape d, in the box's own units."""
+    def box(cls, lower: ArrayLike, upper: ArrayLike, constraints: Sequence[Constraint] = ()) -> Space:
+        """An unnamed box: lower, upper: d. Its parameters are float64 arrays of shape d, in the box's own units.
+
+        In Linear constraints they are named x0, x1, ...
+        """
         try:
             lo, hi = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
@@ -63,7 +76,32 @@ class Space:
         space = cls({f"x{i}": _edge(i, a, b) for i, (a, b) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True))})
         space._coordinates = list(space._parameters)  # "x10" sorts before "x2"; a box keeps its own order
         space._box = True
+        space._constrain(constraints)
         return space
+
+    def _constrain(self, constraints: Sequence[Constraint]) -> None:
+        given: Any = constraints
+        if isinstance(given, Linear) or callable(given) or not isinstance(given, Sequence):
+            raise SpaceError("constraints must be a list of Linear and of functions feasible(params) -> bool")
+        for constraint in given:
+            if isinstance(constraint, Linear):
+                constraint.check_fits(self._parameters)
+            elif not callable(constraint):
+                raise SpaceError(
+                    f"a constraint must be a Linear or a function of the parameters, not {constraint!r:.60}"
+                )
+        self._constraints: tuple[Constraint, ...] = tuple(given)
+        self._feasible_grid: Array | None = None
+        self._region = Region(self) if given else None
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What configurations must satisfy."""
+        return self._constraints
+
+    def region(self, fixed: Mapping[str, Any] | None = None) -> Region | None:
+        """Where in the cube to search when some values are fixed; None where that is all of it."""
+        return Region(self, fixed) if fixed else self._region
 
     @property
     def d(self) -> int:
@@ -87,8 +125,12 @@ class Space:
 
     @property
     def size(self) -> int | float:
-        """Number of configurations; `math.inf` when a parameter is continuous."""
-        return math.prod(p.size for p in self._parameters.values())
+        """Number of configurations; `math.inf` when a parameter is continuous.
+
+        Those that constraints rule out are not counted, unless there are too many to list.
+        """
+        size = math.prod(p.size for p in self._parameters.values())
+        return len(self.grid()) if self._constraints and size <= LISTABLE else size
 
     def validate(self, params: Params) -> Params:
         """The same parameters as plain Python values (or a new array); ParameterError names what is wrong."""
@@ -102,7 +144,10 @@ class Space:
             except Exception as error:  # what a foreign object raises when it is looked at
                 kind = type(values[name]).__name__
                 raise ParameterError(f"parameter {name!r}: an object of type {kind} is not a value of it") from error
-        return np.array(list(checked.values()), dtype=np.float64) if self._box else checked
+        valid = np.array(list(checked.values()), dtype=np.float64) if self._box else checked
+        if (reason := violated(self._constraints, valid, checked)) is not None:
+            raise ParameterError(f"constraint {reason}")
+        return valid
 
     def encode(self, params: Params) -> Array:
         """Parameters to the cube: -> u: d. Raises ParameterError, naming the parameter, when they are not inside."""
@@ -124,11 +169,14 @@ class Space:
         )
 
     def grid(self) -> Array:
-        """Every configuration of a finite space, as points of the cube: size x d."""
-        if math.isinf(self.size):
+        """Every configuration of a finite space that meets the constraints, as points of the cube: size x d."""
+        if math.isinf(math.prod(p.size for p in self._parameters.values())):
             raise SpaceError("a space with a continuous parameter has no grid")
-        axes = [self._parameters[name].centres() for name in self._coordinates]
-        return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+        if self._feasible_grid is None:
+            axes = [self._parameters[name].centres() for name in self._coordinates]
+            points = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+            self._feasible_grid = points if self._region is None else self._region.allowed(points)
+        return self._feasible_grid.copy()
 
     def to_dict(self) -> dict[str, Any]:
         """The space as JSON-able values; `Space.from_dict` reads it back."""
@@ -138,6 +186,7 @@ class Space:
             "parameters": [
                 {"name": name, "type": kinds[type(p)], **p.to_dict()} for name, p in self._parameters.items()
             ],
+            **({"constraints": [_stored_constraint(c) for c in self._constraints]} if self._constraints else {}),
         }
 
     @classmethod
@@ -152,17 +201,17 @@ class Space:
                         "space as well, as in Optimizer.load(path, space=space)"
                     )
             parameters = {entry.pop("name"): KINDS[entry.pop("type")](**entry) for entry in entries}
+            constraints = [_meant_constraint(stored) for stored in document.get("constraints", ())]
         except SpaceError:
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise SpaceError(f"this does not describe a space: {type(error).__name__}: {error}") from error
         if len(parameters) != len(entries) or not isinstance(box, bool):
             raise SpaceError("this does not describe a space: two parameters of one name, or 'box' is not a bool")
-        space = cls(parameters)
         if not box:
-            return space
+            return cls(parameters, constraints)
         edges = [p for p in parameters.values() if isinstance(p, Float)]
-        boxed = cls.box([edge.low for edge in edges], [edge.high for edge in edges])
+        boxed = cls.box([edge.low for edge in edges], [edge.high for edge in edges], constraints)
         if boxed._parameters != parameters:
             raise SpaceError("this does not describe a box: its parameters are Floats x0, x1, ... without log or step")
         return boxed
@@ -232,16 +281,34 @@ class Space:
         return self._parameters[name]
 
     def __repr__(self) -> str:
+        limits = f", constraints=[{'; '.join(map(_shown, self._constraints))}]" if self._constraints else ""
         if not self._box:
-            return f"Space({self._parameters!r})"
+            return f"Space({self._parameters!r}{limits})"
         edges: Sequence[Any] = list(self._parameters.values())
-        return f"Space.box({[e.low for e in edges]}, {[e.high for e in edges]})"
+        return f"Space.box({[e.low for e in edges]}, {[e.high for e in edges]}{limits})"
 
 
 def _key(document: Mapping[str, Any]) -> str:
     if not document["box"]:
         document = {**document, "parameters": sorted(document["parameters"], key=lambda entry: entry["name"])}
     return json.dumps(document, sort_keys=True)  # tells 1 from True and 1.0, which `==` does not
+
+
+def _shown(constraint: Constraint) -> str:
+    return str(constraint) if isinstance(constraint, Linear) else name_of(constraint)
+
+
+def _stored_constraint(constraint: Constraint) -> dict[str, Any]:
+    return constraint.to_dict() if isinstance(constraint, Linear) else {"function": name_of(constraint)}
+
+
+def _meant_constraint(stored: Mapping[str, Any]) -> Linear:
+    if "function" in stored:
+        raise SpaceError(
+            f"its constraint {stored['function']!r:.60} is a function, which only your code has: give the space as "
+            "well, as in Optimizer.load(path, space=space)"
+        )
+    return Linear(**stored)
 
 
 def _edge(i: int, low: float, high: float) -> Float:

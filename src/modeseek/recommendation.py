@@ -1,0 +1,78 @@
+"""What to use where some values are given: the best that was observed with them, or what the surrogate expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from modeseek.computing import computing
+from modeseek.constraints import constrain
+from modeseek.history import History
+from modeseek.proposer import Proposer, Stream, best_labelled, generator, rounding
+from modeseek.pseudo import polish, pseudo_dataset
+from modeseek.space import Space
+from modeseek.surrogate import GP, Surrogate
+from modeseek.trials import Direction, Trial
+from modeseek.typing import Params
+
+STARTS, STEPS = 256, 20  # of climbs to where the mean is best
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Parameters, and what they are worth.
+
+    Attributes:
+        params: a dict by name, or an array for a box.
+        value: as observed; of a point that has not been evaluated, what the surrogate expects.
+        std: the standard deviation of what it expects; None for what was observed.
+        trial: the trial that it was observed in; None where there is none with these values.
+    """
+
+    params: Params
+    value: float
+    std: float | None = None
+    trial: Trial | None = None
+
+
+def best_of(
+    space: Space, trials: Sequence[Trial], fixed: Mapping[str, Any], direction: Direction
+) -> Recommendation | None:
+    """The best of the trials, all with a value, that have the fixed values; None where there is none."""
+    at = {space.coordinates.index(name): space[name].encode(value) for name, value in fixed.items()}
+    sign = 1.0 if direction == "minimize" else -1.0
+    matching = [trial for trial in trials if all(trial.unit[i] == u for i, u in at.items())]
+    best = min(matching, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
+    return None if best is None or best.value is None else Recommendation(best.params, best.value, None, best)
+
+
+def best_expected(proposer: Proposer, objective: GP, history: History) -> Params:
+    """The parameters of the proposer's region at which the posterior mean is highest, found from many starts.
+
+    With black-box constraints, also by how likely it is to be feasible (constraints.py).
+
+    Args:
+        objective: of the history's outcomes.
+    """
+    settings, space, region = proposer.settings, proposer.space, proposer.region
+    snap = rounding(space, settings.device, region)
+    source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
+    with computing(settings.device, settings.threads):
+        gp: Surrogate = objective
+        if history.constraints.size:
+            gp = constrain(objective, objective.X, torch.from_numpy(history.constraints)[None].to(objective.X))
+        x, label = pseudo_dataset(
+            gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, rounding=snap, region=region
+        )
+        start = x[:, int(label[0].argmax())]
+        top = polish(gp, start, rho=0.0, rounding=snap, region=region)
+        points = torch.cat([top, start, x[0]]).cpu().numpy()
+        if region is None:
+            return space.decode(best_labelled(space.snap(points), gp, 0.0))
+        settled = region.settle(points)
+        if not len(settled):
+            settled = proposer.another_point(settled, len(history.Y))[None]
+        return region.params(best_labelled(settled, gp, 0.0))

@@ -1,0 +1,346 @@
+"""Where in the unit cube a search happens: known constraints, and values that are fixed for one question.
+
+Linear constraints leave a polytope (polytope.py), in which points are drawn, climbs stay, and to which the diffusion
+model's samples are projected; nothing is drawn and thrown away there. Fixed values are coordinates that do not move. A
+function `feasible(params)` only says yes or no: what it refuses goes back along a straight line towards a point that it
+allows. Discrete parameters are rounded at last: to the nearest feasible values, by an integer program where constraints
+are on them. What is proposed has passed `settle`, which lets nothing else through.
+
+The surrogate and the model know nothing of this: they work on the cube. Without constraints and fixed values there is
+no region, and all is as if this file were not there.
+
+Shapes: b batch, m points, d coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from modeseek.design import sobol
+from modeseek.draws import Draws, Randomness
+from modeseek.errors import ParameterError, SpaceError
+from modeseek.lbfgs import Objective, lbfgs
+from modeseek.linear import Linear, is_feasible, name_of
+from modeseek.polytope import Empty, Limits, Polytope, nearest_on_lattice
+from modeseek.spg import spg
+from modeseek.typing import Array, Params
+
+if TYPE_CHECKING:
+    from modeseek.space import Space
+
+SPREAD = 512  # points that an initial design is chosen from
+DENSE = 0.2  # share of the Sobol points that must be inside to use them
+ROUNDS, MOST_ROUNDS = 8, 64  # of drawing points, until enough are feasible, or one is
+AROUND = 4  # rounds of drawing points around feasible ones, where there are too few
+BISECTIONS = 12  # on the way back to a feasible point
+SAME = 1e-9  # points that meet constraints to this, on the cube, are on the right lattice
+LAST_DIGITS = 1e-14  # and to this they need no correction
+
+
+class Region:
+    """What constraints and fixed values leave of a space's unit cube.
+
+    Args:
+        space: with its constraints.
+        fixed: values by name; the others are searched.
+
+    SpaceError when nothing is left, ParameterError when a fixed value is not one of its parameter's.
+    """
+
+    def __init__(self, space: Space, fixed: Mapping[str, Any] | None = None) -> None:
+        self.space, self.fixed = space, _checked(space, fixed or {})
+        coordinates = space.coordinates
+        self._functions = [f for f in space.constraints if not isinstance(f, Linear)]
+        self._at = {coordinates.index(name): space[name].encode(value) for name, value in self.fixed.items()}
+        self.free = torch.ones(space.d, dtype=torch.bool)
+        self.free[list(self._at)] = False
+        linear = [constraint for constraint in space.constraints if isinstance(constraint, Linear)]
+        self._counts = np.array([_bins(space, name) for name in coordinates])
+        self._involved = np.zeros(space.d, dtype=bool)
+        self._slices: dict[bytes, Polytope | None] = {}
+        self.polytope: Polytope | None = None
+        self._dense = True
+        if linear:
+            self._restrict(linear)
+
+    def _restrict(self, linear: list[Linear]) -> None:
+        """Make the polytope; where discrete parameters are involved, see that there is a feasible point."""
+        space = self.space
+        rows = [constraint.on_cube(space.coordinates, {name: space[name] for name in space}) for constraint in linear]
+        C, lo, hi = np.array([row for row, _, _ in rows]), *np.array([ends for _, *ends in rows]).T
+        self._involved = (C != 0).any(0)
+        edge = np.where(self._involved & (self._counts > 0), 0.5 / np.maximum(self._counts, 1), 0.0)
+        lower, upper = edge, 1 - edge
+        for i, u in self._at.items():
+            lower[i] = upper[i] = u
+        self._limits = Limits(C, lo, hi, lower, upper)
+        try:
+            self.polytope = Polytope.of(self._limits)
+            if (self._involved & (self._counts > 0)).any():
+                nearest_on_lattice(self.polytope.centre.numpy(), self._counts * self._involved, self._limits)
+        except Empty:
+            given = f" with {self.fixed}" if self.fixed else ""
+            listed = "; ".join(map(str, linear))
+            raise SpaceError(f"no configuration{given} within the bounds meets all constraints: {listed}") from None
+        self._dense = self._share_of_sobol() >= DENSE
+
+    def _share_of_sobol(self) -> float:
+        points = self.placed(sobol(SPREAD, self.space.d, torch.Generator().manual_seed(0)))
+        return float(self._contains(points).double().mean())
+
+    def params(self, point: Array) -> Params:
+        """A point (d) as parameters, fixed values as they were given."""
+        params = self.space.decode(point)
+        for name, value in self.fixed.items():
+            params[self.space.names.index(name) if self.space.is_box else name] = value
+        return params
+
+    def feasible(self, x: Tensor) -> Tensor:
+        """Which points (... x d), rounded, the user's functions allow: ..."""
+        points = x.reshape(-1, self.space.d).cpu().numpy()
+        answers = [all(is_feasible(f, self.params(point)) for f in self._functions) for point in points]
+        return torch.tensor(answers, dtype=torch.bool, device=x.device).view(x.shape[:-1])
+
+    def sample(self, m: int, source: Randomness, batch: tuple[int, ...] = (), known: Tensor | None = None) -> Tensor:
+        """m feasible points, spread over the region: batch x m x d, on the CPU.
+
+        Args:
+            known: batch x n x d, points to look around where few of those drawn are feasible.
+        """
+        draws = Draws.of(source, batch)
+        if not self._functions and (self.polytope is None or not self._dense):
+            return self._raw(m, draws, batch)
+        rows = []
+        for i, generator in enumerate(draws.generators):
+            near = None if known is None else known.reshape(len(draws.generators), *known.shape[-2:])[i].cpu()
+            rows.append(self._filtered(m, Draws([generator]), near))
+        return torch.stack(rows).view(*batch, m, self.space.d)
+
+    def _raw(self, m: int, draws: Draws, batch: tuple[int, ...] = ()) -> Tensor:
+        """Points that meet the fixed values and, where few Sobol points would, the linear constraints."""
+        if self.polytope is not None and not self._dense:
+            return self.polytope.sample(m, draws, batch)
+        return self.placed(sobol(m, self.space.d, draws, batch))
+
+    def _filtered(self, m: int, draws: Draws, known: Tensor | None) -> Tensor:
+        """As `sample`, for one problem: m x d."""
+        found = torch.zeros(0, self.space.d, dtype=torch.float64)
+        sequence = self._raw(m * ROUNDS, draws) if self._dense else None
+        for i in range(ROUNDS if known is not None and len(known) else MOST_ROUNDS):
+            if sequence is None:
+                points = self._raw(m, draws)
+            elif i < ROUNDS:
+                points = sequence[i * m : (i + 1) * m]
+            else:  # a Sobol sequence keeps away from some thin regions, random points from none
+                points = self.placed(draws.rand(m, self.space.d, dtype=torch.float64)[0])
+            found = torch.cat([found, self._allowed(points)])
+            if len(found) >= (m if i < ROUNDS else 1):
+                return found[:m] if len(found) >= m else self._around(found, m, draws)
+        if not len(found) and known is not None:
+            found = self._allowed(self.repair(known))
+        if not len(found):
+            names = ", ".join(map(name_of, self._functions))
+            raise SpaceError(
+                f"none of {m * MOST_ROUNDS} points is feasible by {names}; tell a feasible one by tell_params, narrow "
+                "the bounds, or say it with Linear constraints"
+            )
+        return self._around(found, m, draws)
+
+    def _around(self, found: Tensor, m: int, draws: Draws) -> Tensor:
+        """m feasible points near those found, at all distances, and near those that come of it."""
+        for _ in range(AROUND):
+            start = found[torch.arange(m) % len(found)]
+            distance = torch.logspace(-4, 0, m, dtype=torch.float64)[:, None]
+            step = draws.randn(m, self.space.d, dtype=torch.float64)[0]
+            found = torch.cat([found, self._allowed(self._to_linear(start + distance * step))])
+        return found[-m:] if len(found) >= m else found[torch.arange(m) % len(found)]
+
+    def _allowed(self, points: Tensor) -> Tensor:
+        """Those of the points (m x d) that are feasible."""
+        points = points[self._contains(points)]
+        return points[self.feasible(points)]
+
+    def _contains(self, points: Tensor, tolerance: float = SAME) -> Tensor:
+        if self.polytope is None:
+            return torch.ones_like(points[..., 0], dtype=torch.bool)
+        return self.polytope.contains(points, tolerance)
+
+    def placed(self, x: Tensor) -> Tensor:
+        """The points (... x d) with the fixed values."""
+        x = x.clone()
+        for i, u in self._at.items():
+            x[..., i] = u
+        return x
+
+    def _to_linear(self, x: Tensor) -> Tensor:
+        """The points (... x d) of the cube that are nearest to these and meet fixed values and linear constraints."""
+        x = self.placed(x).clamp(0, 1)
+        if self.polytope is None:
+            return x
+        polytope = self.polytope.on(x.device)
+        return polytope.inside(polytope.project(x))
+
+    def repair(self, x: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Points (b x S x d) moved into the region.
+
+        Args:
+            allowed: b x m x d, feasible points: what a function refuses goes towards the nearest of them.
+        """
+        x = self._to_linear(x)
+        if allowed is None or not self._functions:
+            return x
+        nearest = torch.cdist(x, allowed).argmin(-1)
+        return self.keep(x, allowed.gather(-2, nearest[..., None].expand(*nearest.shape, x.shape[-1])))
+
+    def either(self, x: Tensor, allowed: Tensor) -> Tensor:
+        """Points (... x d), but where a function refuses them, others (... x d) in their place."""
+        return torch.where(self.feasible(x)[..., None], x, allowed) if self._functions else x
+
+    def keep(self, x: Tensor, allowed: Tensor) -> Tensor:
+        """Points (... x d); those that a function refuses go back along the line to feasible ones (... x d)."""
+        if not self._functions:
+            return x
+        bad = ~self.feasible(x)
+        if not bool(bad.any()):
+            return x
+        start, step = allowed[bad], x[bad] - allowed[bad]
+        near, far = torch.zeros_like(start[:, :1]), torch.ones_like(start[:, :1])
+        for _ in range(BISECTIONS):
+            middle = (near + far) / 2
+            fine = self.feasible(start + middle * step)[:, None]
+            near, far = torch.where(fine, middle, near), torch.where(fine, far, middle)
+        x = x.clone()
+        x[bad] = start + near * step
+        return x
+
+    def climb(
+        self, objective: Objective, x: Tensor, *, steps: int, free: Tensor | None, joint: bool, record: bool
+    ) -> Tensor:
+        """Down the objective (of ... x d) from x (... x m x d) within linear constraints and fixed values: ... x m x d.
+
+        Args:
+            free: d, the coordinates that move, None: all but the fixed ones.
+            joint: one step size for the m points.
+        """
+        moves = self.free.to(x.device) if free is None else self.free.to(x.device) & free
+
+        def held(z: Tensor) -> tuple[Tensor, Tensor]:
+            value, grad = objective(z.view(x.shape))
+            grad = grad * moves
+            return (value.sum(-1), grad.flatten(-2)) if joint else (value, grad)
+
+        start = x.flatten(-2) if joint else x
+        if self.polytope is None:
+            most = 2 * steps + 5
+            return lbfgs(held, start, 0.0, 1.0, steps=steps, max_evaluations=most, record=record).x.view(x.shape)
+        polytope = self.polytope.on(x.device)
+        still = None if free is None else ~moves
+
+        def project(z: Tensor) -> Tensor:
+            return polytope.project(z.view(x.shape), still).reshape(z.shape)
+
+        end = spg(held, start, project, steps=steps).x.view(x.shape)
+        return end if free is not None else polytope.inside(end)
+
+    def exact(self, x: Tensor) -> Tensor:
+        """Each point (... x d) as `settle` has it; one that it does not let through stays as it is."""
+        points = x.reshape(-1, self.space.d).cpu().numpy()
+        settled = [self.settle(point[None]) for point in points]
+        rows = [new[0] if len(new) else old for new, old in zip(settled, points, strict=True)]
+        return torch.from_numpy(np.stack(rows)).to(x.device).view(x.shape)
+
+    def settle(self, points: Array) -> Array:
+        """The points (n x d) as they can be evaluated and meet every constraint, without those where that fails."""
+        x = self._to_linear(torch.from_numpy(np.ascontiguousarray(points))).numpy()
+        x = self.placed(torch.from_numpy(self.space.snap(x))).numpy()
+        if self.polytope is not None and (self._involved & (self._counts > 0)).any():
+            x = np.array([row for row in map(self._on_lattice, x) if row is not None]).reshape(-1, self.space.d)
+        allowed = self._allowed(torch.from_numpy(x)).numpy()
+        return np.asarray(allowed)
+
+    def _on_lattice(self, point: Array) -> Array | None:
+        """The nearest point (d) that meets the linear constraints with the values that discrete parameters have."""
+        whole = self._involved & (self._counts > 0)
+        mixed = bool((self._involved & ~whole).any())
+        if self._contains(torch.from_numpy(point), LAST_DIGITS if mixed else SAME):
+            return point
+        part = self._slice(whole, point) if mixed else None
+        if part is None:
+            try:
+                point = np.where(whole, nearest_on_lattice(point, self._counts * whole, self._limits), point)
+            except Empty:
+                return None
+            part = self._slice(whole, point)
+        return None if part is None else part.inside(part.project(torch.from_numpy(point))).numpy()
+
+    def _slice(self, whole: NDArray[np.bool_], found: Array) -> Polytope | None:
+        """What the constraints leave where some coordinates have these values; None where that is nothing."""
+        key = found[whole].tobytes()
+        if key not in self._slices:
+            lower, upper = (np.where(whole, found, bound) for bound in self._limits[3:])
+            try:
+                self._slices[key] = Polytope.of(self._limits._replace(lower=lower, upper=upper))
+            except Empty:
+                self._slices[key] = None
+        return self._slices[key]
+
+    def design(self, generator: torch.Generator, n: int, known: Array) -> Array:
+        """At most n points for an initial design, in the order in which to evaluate them, before they are settled.
+
+        Args:
+            known: k x d, as in `sample`.
+        """
+        points = self.sample(SPREAD, generator, known=torch.from_numpy(known))
+        if not self._dense:
+            points = points[spread_out(points, n)]
+        return points[:n].numpy()
+
+    def allowed(self, points: Array) -> Array:
+        """Those of the points (n x d), whose discrete coordinates are values, that are in the region."""
+        for i, u in self._at.items():
+            points = points[np.abs(points[:, i] - u) <= SAME]
+        return self._allowed(torch.from_numpy(points)).numpy()
+
+
+def spread_out(points: Tensor, n: int) -> Tensor:
+    """Which n of the points (p x d) represent all of them best, from the first on; their numbers.
+
+    Each is the one that lowers the energy distance between those so far and all of them the most (support points; Mak
+    and Joseph 2018).
+    """
+    distance = torch.cdist(points, points)
+    to_all, to_chosen = distance.mean(-1), torch.zeros_like(distance[0])
+    order: list[int] = []
+    for chosen in range(min(n, len(points))):
+        score = to_all - to_chosen / (chosen + 1)
+        score[order] = torch.inf
+        order.append(int(score.argmin()))
+        to_chosen = to_chosen + distance[order[-1]]
+    return torch.tensor(order, dtype=torch.int64)
+
+
+def _bins(space: Space, name: str) -> int:
+    """Number of values of a parameter; 0 where it is continuous."""
+    size = space[name].size
+    return 0 if size == float("inf") else int(size)
+
+
+def _checked(space: Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    given: Any = fixed
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"fixed must be a dict of name -> value, not {given!r:.60}")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in space.names:
+            raise ParameterError(f"fixed: parameter {name!r} is unknown; the space has {space.names}")
+        try:
+            values[name] = space[name].check(value)
+        except ValueError as error:
+            raise ParameterError(f"fixed: parameter {name!r}: {error}") from error
+    return values
