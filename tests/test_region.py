@@ -112,7 +112,7 @@ def test_a_function_beside_linear_constraints_on_a_box() -> None:
         assert trial.params[0] > trial.params[1]
 
 
-def test_a_region_that_is_hard_to_hit() -> None:
+def test_fault_48_a_region_that_is_hard_to_hit() -> None:
     """One in a thousand; around what is found there is more."""
     thin = Space({"x": Float(0, 1), "y": Float(0, 1)}, constraints=[lambda p: abs(p["x"] - p["y"]) < 5e-4])
     opt = run(optimizer(thin), 5, spread)
@@ -168,7 +168,7 @@ def test_what_cannot_be_fixed(fixed: Any, message: str) -> None:
     assert opt.ask().number == 0
 
 
-def test_fixed_values_that_leave_nothing() -> None:
+def test_fault_48_fixed_values_that_leave_nothing() -> None:
     with pytest.raises(ms.SpaceError, match=r"no configuration with \{'x': 4.0\}.*x \+ y \+ 0.5 n = 5"):
         optimizer(MIXED).ask(fixed={"x": 4.0})
     opt = optimizer(Space({"a": Int(0, 1), "b": Int(0, 1)}))
@@ -228,7 +228,7 @@ def test_told_parameters_must_meet_the_constraints() -> None:
         (Linear({"x": 1}, upper=1), "must be a list"),
     ],
 )
-def test_constraints_that_make_no_space(constraints: Any, message: str) -> None:
+def test_fault_48_constraints_that_make_no_space(constraints: Any, message: str) -> None:
     parameters = {
         "n": Int(0, 9),
         "x": Float(0, 4),
@@ -259,7 +259,7 @@ def test_what_is_no_linear_constraint(arguments: dict[str, Any]) -> None:
         Linear(**given)
 
 
-def test_functions_that_allow_nothing_or_say_nothing() -> None:
+def test_fault_48_functions_that_allow_nothing_or_say_nothing() -> None:
     with pytest.raises(ms.SpaceError, match=r"none of .* points is feasible by .*tell_params"):
         optimizer(Space({"x": Float(0, 1)}, constraints=[lambda p: False])).ask()
     with pytest.raises(ms.SpaceError, match="must return True or False, not None"):
