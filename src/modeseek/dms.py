@@ -74,7 +74,7 @@ class Suggestion(Found):
 
     def row(self, i: int) -> Suggestion:
         """The suggestion for one problem of the batch, as a batch of one."""
-        return self if len(self.x_next) == 1 else _row(self, i)
+        return self if len(self.x_next) == 1 else row_of(self, i)
 
 
 def suggest(
@@ -260,18 +260,18 @@ def _schedule(config: DMSConfig) -> Schedule:
 Tree = TypeVar("Tree")
 
 
-def _row(tree: Tree, i: int, dim: int = 0) -> Tree:
+def row_of(tree: Tree, i: int, dim: int = 0) -> Tree:
     """Element i of every tensor in a (named) tuple or dataclass, as a batch of one."""
     value: Any = tree
     if isinstance(value, Tensor):
         return cast(Tree, value.narrow(dim, i, 1))
     if isinstance(value, ConstrainedGP):  # whose margins have the constraints before the batch
-        of_margins = {name: _row(getattr(value, name), i, 1) for name in ("margins", "thresholds")}
-        return cast(Tree, replace(value, objective=_row(value.objective, i), **of_margins))
+        of_margins = {name: row_of(getattr(value, name), i, 1) for name in ("margins", "thresholds")}
+        return cast(Tree, replace(value, objective=row_of(value.objective, i), **of_margins))
     if isinstance(value, tuple):
-        return cast(Tree, type(value)(*(_row(part, i, dim) for part in value)))
+        return cast(Tree, type(value)(*(row_of(part, i, dim) for part in value)))
     if is_dataclass(value) and not isinstance(value, type):
-        return cast(Tree, replace(value, **{name: _row(part, i, dim) for name, part in vars(value).items()}))
+        return cast(Tree, replace(value, **{name: row_of(part, i, dim) for name, part in vars(value).items()}))
     return tree
 
 

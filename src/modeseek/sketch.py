@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from modeseek.linalg import kernel, with_diagonal
-from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, Surrogate, evenly
+from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, OnGP, Surrogate, evenly
 
 SIZE = 500  # r
 JITTER = 1e-6  # of k(U, U), whose inputs may coincide
@@ -29,23 +29,11 @@ def for_climbing(gp: Surrogate) -> Surrogate:
 
 
 @dataclass(frozen=True)
-class Sketch:
+class Sketch(OnGP):
     """The exact mean of a Gaussian process and an approximate standard deviation."""
 
-    gp: GP
     U: Tensor  # b x r x d
     M: Tensor  # b x r x r
-    recordable = True
-
-    @property
-    def X(self) -> Tensor:  # noqa: N802
-        """Observed inputs, b x n x d."""
-        return self.gp.X
-
-    @property
-    def y(self) -> Tensor:
-        """Standardized outcomes, b x n."""
-        return self.gp.y
 
     def label(self, x: Tensor, rho: float) -> Tensor:
         """μ + ρσ at x (b x m x d): b x m."""

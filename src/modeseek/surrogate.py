@@ -141,6 +141,34 @@ class GP:
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
 
+@dataclass(frozen=True)
+class OnGP:
+    """What functions of a Gaussian process have in common for those that climb them."""
+
+    gp: GP
+    recordable = True
+
+    @property
+    def X(self) -> Tensor:  # noqa: N802
+        """Observed inputs, b x n x d."""
+        return self.gp.X
+
+    @property
+    def y(self) -> Tensor:
+        """Their outcomes, b x n."""
+        return self.gp.y
+
+    def chain(self, x: Tensor, at: Moments, by_mu: Tensor, by_variance: Tensor, less: float | Tensor = 0.0) -> Tensor:
+        """The gradient of a function of μ and σ² at x (b x m x d) from its derivatives in them, b x m each.
+
+        ∂/∂k = ∂/∂μ α − 2 ∂/∂σ² v, as in `GP.grad`, less `less` (b x m x n) for what else depends on k.
+        """
+        weights = by_mu[..., None] * self.gp.alpha[..., None, :] - 2 * by_variance[..., None] * at.v - less
+        weights = weights.mul_(at.k)
+        pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
+        return pull / self.gp.hyperparameters.lengthscale[..., None, :].square()
+
+
 def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = FIT_STEPS) -> GP:
     """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
 

@@ -325,7 +325,7 @@ def test_a_task_for_validation_runs_as_the_papers_do(tmp_path: Path) -> None:
 
 def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
     bo = ["pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"]
-    botorchs = ["pi-botorch", "logei-botorch", "ucb-botorch"]
+    botorchs = [f"{name}-botorch" for name in bo]
     assert set(method_names()) == {"sobol", *bo, *botorchs, "tpe", "gpsampler", "cmaes", *PRESETS}
 
 

@@ -65,6 +65,16 @@ def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path
         assert list(store) == []
 
 
+def test_what_was_botorchs_in_older_records_is_named_so(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for method in ("ei", "ucb", "pes-botorch"):
+        store.append(record(method=method, config=None))
+    assert {r.method for r in store} == {"ei", "ucb", "pes-botorch"}
+    for path in tmp_path.glob("*/*.jsonl"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 1}) + "\n")
+    assert {r.method for r in store} == {"ei-botorch", "ucb", "pes-botorch"}
+
+
 def test_the_last_of_equal_keys_counts_and_another_configuration_is_other_work(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(record(0, status="failed", error="Traceback"))

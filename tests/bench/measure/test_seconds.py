@@ -62,8 +62,8 @@ def test_methods_that_the_paper_could_not_afford_run_only_when_asked_for(monkeyp
     monkeypatch.setattr(seconds, "_seconds_of_calls", lambda *_: [1.0])
     usual = {row["method"] for row in measure_iterations(["levy-50"])}
     assert {"ei", "gibbon", "dms-paper", "sobol"} <= usual
-    assert usual.isdisjoint({"pes", "jes"})
-    assert [row["method"] for row in measure_iterations(["levy-50"], ["pes"])] == ["pes"]
+    assert usual.isdisjoint({"pes-botorch", "jes-botorch"})
+    assert [row["method"] for row in measure_iterations(["levy-50"], ["pes-botorch"])] == ["pes-botorch"]
 
 
 def test_a_method_whose_package_is_missing_is_left_out_and_an_unknown_one_refused(

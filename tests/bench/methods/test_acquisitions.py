@@ -8,6 +8,7 @@ import pytest
 import torch
 from botorch.acquisition import (
     AcquisitionFunction,
+    ExpectedImprovement,
     LogExpectedImprovement,
     ProbabilityOfImprovement,
     UpperConfidenceBound,
@@ -16,17 +17,24 @@ from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 
 from modeseek.bench.methods import acquisitions as batched
+from modeseek.bench.methods import information
 from modeseek.bench.methods.botorch_methods import botorch_model
+from modeseek.draws import Draws
 from modeseek.history import History
 from modeseek.outcome_transforms import standardize
 from modeseek.space import Space
-from modeseek.surrogate import GP, fit
+from modeseek.surrogate import GP, Surrogate, fit
 
 THEIRS: dict[str, Callable[[GP, SingleTaskGP], AcquisitionFunction]] = {
     "ucb": lambda gp, model: UpperConfidenceBound(model, beta=1.0),
     "logei": lambda gp, model: LogExpectedImprovement(model, best_f=gp.y.max()),
     "pi": lambda gp, model: ProbabilityOfImprovement(model, best_f=gp.y.max()),
+    "ei": lambda gp, model: ExpectedImprovement(model, best_f=gp.y.max()),
 }
+
+
+def function(name: str, gp: GP) -> Surrogate:
+    return batched.ACQUISITIONS[name](gp, Draws.of(torch.Generator().manual_seed(0), gp.X.shape[:-2]))
 
 
 def data(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -59,17 +67,17 @@ def test_values_and_gradients_are_botorchs(name: str, d: int) -> None:
     theirs = THEIRS[name](gp, botorch_model(gp))(x[0, :, None])
     (slope,) = torch.autograd.grad(theirs.sum(), x)
     with torch.no_grad():
-        value, grad = batched.ACQUISITIONS[name](gp).label_and_grad(x.detach(), 1.0)
+        value, grad = function(name, gp).label_and_grad(x.detach(), 1.0)
     if name == "pi":  # ours is z, BoTorch's Φ(z)
         density = torch.exp(-value.square() / 2) / (2 * torch.pi) ** 0.5
         value, grad = torch.special.ndtr(value), grad * density[..., None]
     torch.testing.assert_close(value[0], theirs.detach(), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(grad, slope, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(batched.ACQUISITIONS[name](gp).label(x.detach(), 1.0)[0, 0], value_of(name, gp, x))
+    torch.testing.assert_close(function(name, gp).label(x.detach(), 1.0)[0, 0], value_of(name, gp, x))
 
 
 def value_of(name: str, gp: GP, x: torch.Tensor) -> torch.Tensor:
-    return batched.ACQUISITIONS[name](gp).label_and_grad(x.detach(), 1.0)[0][0, 0]
+    return function(name, gp).label_and_grad(x.detach(), 1.0)[0][0, 0]
 
 
 @pytest.mark.parametrize("z", [-1e9, -1e6, -1.0001e5, -0.9999e5, -1e3, -30.0, -1.0001, -0.9999, 0.0, 5.0])
@@ -86,6 +94,15 @@ def test_log_ei_is_exact_far_from_improvement(z: float) -> None:
     torch.testing.assert_close(value[0], theirs.detach(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(grad, slope, rtol=1e-5, atol=1e-8)
     torch.testing.assert_close(batched.LogEI(gp, best).label(x.detach()), value)
+
+
+def test_starts_on_what_is_zero_nearly_everywhere_are_where_it_is_not() -> None:
+    values = torch.zeros(1, 500, dtype=torch.float64)
+    values[0, :20], values[0, 20:30] = torch.linspace(1, 2, 20), 1e-9
+    weights = batched._weights_of_nonnegative(values)
+    assert set(torch.multinomial(weights, 20, generator=torch.Generator().manual_seed(0))[0].tolist()) == set(range(20))
+    assert set(torch.multinomial(weights, 30, generator=torch.Generator().manual_seed(0))[0].tolist()) == set(range(30))
+    assert (batched._weights_of_nonnegative(torch.zeros(1, 9)) > 0).all()
 
 
 def test_points_without_a_value_are_passed_over() -> None:
@@ -113,14 +130,14 @@ def test_hardly_any_data_and_equal_outcomes_have_an_answer(name: str) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", list(THEIRS))
+@pytest.mark.parametrize("name", list(batched.ACQUISITIONS))
 def test_cpu_and_gpu_agree(name: str) -> None:
     X, Y = (torch.cat(rows) for rows in zip(*(data(30, 4, seed) for seed in range(4)), strict=True))
     (here, on_cpu), (there, on_gpu) = (acquired(name, X, Y, place) for place in ("cpu", "cuda"))
     scales = on_gpu.state["lengthscale"].cpu(), on_cpu.state["lengthscale"]
     torch.testing.assert_close(*scales, rtol=1e-2, atol=1e-2)
-    function = batched.ACQUISITIONS[name](fit(X, standardize(Y)))
-    gap = function.label(there[:, None], 1.0) - function.label(here[:, None], 1.0)
+    acquired_by = function(name, fit(X, standardize(Y)))
+    gap = acquired_by.label(there[:, None], 1.0) - acquired_by.label(here[:, None], 1.0)
     assert gap.abs().median() < 1e-3
 
 
@@ -136,15 +153,17 @@ def test_the_maximum_is_as_high_as_botorchs(name: str) -> None:
     behind = 0
     for seed in seeds:
         gp = fitted(30, d, seed)
-        function = THEIRS[name](gp, botorch_model(gp))
+        of_botorch = THEIRS[name](gp, botorch_model(gp))
         torch.manual_seed(seed)
-        _, theirs = optimize_acqf(function, bounds, q=1, num_restarts=10, raw_samples=512)
-        behind += bool(function(chosen[seed, None, None]) < theirs - 1e-3)
+        _, theirs = optimize_acqf(of_botorch, bounds, q=1, num_restarts=10, raw_samples=512)
+        behind += bool(of_botorch(chosen[seed, None, None]) < theirs - 1e-3)
     assert behind <= 1, "chance may favour either on one of five"
 
 
-@pytest.mark.parametrize("name", list(THEIRS))
-def test_a_row_is_as_it_would_be_alone_and_goes_on_from_its_state(name: str) -> None:
+@pytest.mark.parametrize("name", [*THEIRS, "ts", "gibbon", "jes", "pes"])
+def test_a_row_is_as_it_would_be_alone_and_goes_on_from_its_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(information, "OPTIMA", 4)
+    monkeypatch.setattr(information, "CANDIDATES", 100)
     X, Y = (torch.cat(rows) for rows in zip(*(data(20, 2, seed) for seed in range(3)), strict=True))
     together, method = acquired(name, X, Y)
     cube = Space.box([0, 0], [1, 1])

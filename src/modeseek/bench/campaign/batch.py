@@ -161,11 +161,11 @@ def bytes_of_replication(work: Work) -> int:
     """What the largest tensors of one replication's last iteration take, each stage's counted as if all were there."""
     problem, config = find_task(work.task), work.config
     d, n = problem.d, problem.n_initial + problem.budget
-    m, _, S = (acquisitions.RAW_SAMPLES, 0, 0) if config is None else config.sizes(d)
     fit = 3 * 10 * n * n  # starts, and copies of K, A, G
-    refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
     if config is None:
-        return 8 * (fit + refine)
+        return 8 * (fit + acquisitions.largest_tensors(work.method, n, d))
+    m, _, S = config.sizes(d)
+    refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
     mean_shift = 6 * S * S
     train = 10 * m * 6 * (d + 17) + 8 * max(m, 256) * config.hidden + 8 * parameter_count(d, config.hidden)
     return 8 * (fit + refine + mean_shift) + 4 * train

@@ -29,7 +29,8 @@ from modeseek.errors import ModeseekWarning
 
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
 UNKNOWN = "unknown"
-SCHEMA = 1  # of a line of the journal and of a packed file; lines of schema 1 do not say so
+SCHEMA = 2  # of a line of the journal and of a packed file; lines of schema 1 do not say so
+BOTORCHS_ONCE = ("ei", "ts", "gibbon", "jes", "pes")  # methods that were BoTorch's in schema 1
 
 
 class TornRecord(ModeseekWarning):
@@ -86,8 +87,12 @@ def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
     """The fields of a stored record; ValueError where it is younger than this package."""
     if schema not in range(1, SCHEMA + 1):
         raise ValueError(f"schema {schema!r:.20}")
-    config = data.get("config")
-    return data if config is None else {**data, "config": with_younger_settings(config)}
+    method, config = data["method"], data["config"]
+    return {
+        **data,
+        "method": f"{method}-botorch" if schema == 1 and method in BOTORCHS_ONCE else method,
+        "config": None if config is None else with_younger_settings(config),
+    }
 
 
 def safe_name(name: str) -> str:
@@ -176,7 +181,7 @@ def _parse(line: bytes) -> Record | None:
         names = {f.name for f in fields(Record)}
         record = Record(**{name: item for name, item in data.items() if name in names})
         return record if is_whole(record) else None
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -6,8 +6,9 @@
 | name | file |
 |---|---|
 | dms, dms-fast, dms-paper, dms-printed | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
-| pi, logei, ucb | `acquisitions.py`: batched, alone or side by side |
-| ei, ts, pes, gibbon, jes, and pi, logei, ucb with -botorch | `botorch_methods.py`: BoTorch's `optimize_acqf` |
+| pi, ei, logei, ucb, ts | `acquisitions.py`: batched, alone or side by side |
+| pes, gibbon, jes | `information.py`: the same |
+| all of these with -botorch | `botorch_methods.py`: BoTorch's functions and `optimize_acqf` |
 | tpe, gpsampler, cmaes | `optuna_methods.py`: Optuna's samplers, as its users run them |
 | sobol | `sobol_search.py` |
 | my_file.py:name | a class or function of your own, called as name(space, seed) |
@@ -16,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from modeseek.bench.loading import is_file_name, load_object
 from modeseek.bench.methods import botorch_methods, optuna_methods
@@ -34,19 +36,30 @@ __all__ = ["OF_THE_PAPER", "PRESETS", "Method", "SideBySide", "make_method", "ma
 # The presets of DMS by their methods' names, for d parameters; reports list them in this order.
 PRESETS = {"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()}
 OF_THE_PAPER = ("dms-paper", "dms-printed")  # those with the paper's sizes for each of its tasks
+
+
+def _botorch(kind: Callable[..., Method], space: Space, seed: int, device: str) -> Method:
+    return kind(space, seed, device=device)
+
+
 _ALONE: dict[str, Callable[[Space, int, str], Method]] = {
     "sobol": lambda space, seed, device: SobolSearch(space, seed),
-    "ei": lambda space, seed, device: botorch_methods.EI(space, seed, device=device),
-    "ts": lambda space, seed, device: botorch_methods.TS(space, seed, device=device),
-    "pes": lambda space, seed, device: botorch_methods.PES(space, seed, device=device),
-    "gibbon": lambda space, seed, device: botorch_methods.GIBBON(space, seed, device=device),
-    "jes": lambda space, seed, device: botorch_methods.JES(space, seed, device=device),
     "tpe": lambda space, seed, device: optuna_methods.TPE(space, seed),
     "gpsampler": lambda space, seed, device: optuna_methods.GPSampler(space, seed),
     "cmaes": lambda space, seed, device: optuna_methods.CMAES(space, seed),
-    "pi-botorch": lambda space, seed, device: botorch_methods.PI(space, seed, device=device),
-    "logei-botorch": lambda space, seed, device: botorch_methods.LogEI(space, seed, device=device),
-    "ucb-botorch": lambda space, seed, device: botorch_methods.UCB(space, seed, device=device),
+    **{
+        f"{name}-botorch": partial(_botorch, kind)
+        for name, kind in {
+            "pi": botorch_methods.PI,
+            "ei": botorch_methods.EI,
+            "logei": botorch_methods.LogEI,
+            "ucb": botorch_methods.UCB,
+            "ts": botorch_methods.TS,
+            "pes": botorch_methods.PES,
+            "gibbon": botorch_methods.GIBBON,
+            "jes": botorch_methods.JES,
+        }.items()
+    },
 }
 _OF_THE_PAPER = ("pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes")
 _NAMES = tuple(dict.fromkeys((*PRESETS, *_OF_THE_PAPER, *_ALONE)))

@@ -1,4 +1,5 @@
-"""UCB, LogEI and PI: the campaigns' own, for many problems at once, with closed-form gradients.
+"""The campaigns' own UCB, EI, LogEI, PI and TS, for many problems at once, and how they and those of `information.py`
+are maximized.
 
 The same functions of the same surrogate as BoTorch's (`botorch_methods.py`), climbed from 10 of 512 raw samples by the
 batched L-BFGS of `lbfgs.py`, so that a GPU runs all replications of a task in the time of one. PI is climbed as
@@ -15,40 +16,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from modeseek import paths
+from modeseek.bench.methods.information import CANDIDATES, OPTIMA, gibbon, jes, pes
 from modeseek.bench.methods.method import SideBySide, not_known, timed
 from modeseek.computing import computing
 from modeseek.design import sobol
+from modeseek.dms import row_of
 from modeseek.draws import Draws, Randomness
 from modeseek.history import History
+from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
+from modeseek.paths import Paths, draw_paths
 from modeseek.proposer import Stream, generator
-from modeseek.pseudo import refine_inputs
 from modeseek.space import Space
-from modeseek.surrogate import GP, Hyperparameters, Surrogate, fit
+from modeseek.surrogate import GP, Hyperparameters, OnGP, Surrogate, fit
 from modeseek.typing import Array
 
 RESTARTS, RAW_SAMPLES = 10, 512
 STEPS = 200  # of L-BFGS; most runs converge within fifty
+FTOL = 2e-9  # relative worth of a run's last step, as in SciPy's L-BFGS-B, which BoTorch uses
 LOG_2PI = math.log(2 * math.pi)
+WORTH_A_START = 1e-4  # of the highest raw sample of a function that is nowhere negative
 FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
-
-
-@dataclass(frozen=True)
-class OnGP:
-    """What every function of a Gaussian process has in common for those that climb it."""
-
-    gp: GP
-    recordable = True
-
-    @property
-    def X(self) -> Tensor:  # noqa: N802
-        """Observed inputs, b x n x d."""
-        return self.gp.X
-
-    @property
-    def y(self) -> Tensor:
-        """Their outcomes, b x n."""
-        return self.gp.y
 
 
 @dataclass(frozen=True)
@@ -71,6 +60,26 @@ class PI(_Improvement):
         at = self.gp.moments(x)
         z = (at.mu - self.best) / at.sigma
         return z, self.gp.grad(x, at, -z) / at.sigma[..., None]
+
+
+class EI(_Improvement):
+    """E max(f − best, 0) = σ (φ(z) + z Φ(z)) (Jones et al. 1998), as it is: flat where nothing promises more."""
+
+    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        return self._terms(*self.gp.posterior(x))[0]
+
+    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+        """∇EI = Φ ∇μ + φ ∇σ, and ∇σ = ∇σ²/(2σ)."""
+        at = self.gp.moments(x)
+        ei, cdf, pdf = self._terms(at.mu, at.sigma)
+        return ei, self.chain(x, at, cdf, pdf / (2 * at.sigma))
+
+    def _terms(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """EI, Φ and φ, each b x m."""
+        z = (mu - self.best) / sigma
+        cdf, pdf = torch.special.ndtr(z), torch.exp(-0.5 * (z.square() + LOG_2PI))
+        return sigma * (pdf + z * cdf), cdf, pdf
 
 
 class LogEI(_Improvement):
@@ -100,15 +109,48 @@ class LogEI(_Improvement):
         return log_h + sigma.log(), hazard, torch.where(z > -1, log_cdf.exp() / near, mills / factor) / sigma
 
 
-def _over_best(kind: type[PI] | type[LogEI]) -> Callable[[GP], Surrogate]:
-    return lambda gp: kind(gp, gp.y.amax(-1, keepdim=True))
+@dataclass(frozen=True)
+class TS(OnGP):
+    """Thompson sampling: one draw from the posterior by Matheron's rule (Wilson et al. 2020)."""
+
+    path: Paths
+
+    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        return self.path.everywhere(x).squeeze(-2)
+
+    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+        """At x (b x m x d), and the gradient there: b x m, b x m x d."""
+        value, grad = self.path.value_and_grad(x.unsqueeze(-3))
+        return value.squeeze(-2), grad.squeeze(-3)
 
 
-ACQUISITIONS: dict[str, Callable[[GP], Surrogate]] = {
-    "ucb": lambda gp: gp,  # its label with ρ = 1 is UCB with the paper's coefficient
+def _over_best(kind: type[PI] | type[EI] | type[LogEI]) -> Callable[[GP, Draws], Surrogate]:
+    return lambda gp, draws: kind(gp, gp.y.amax(-1, keepdim=True))
+
+
+ACQUISITIONS: dict[str, Callable[[GP, Draws], Surrogate]] = {
+    "ucb": lambda gp, draws: gp,  # its label with ρ = 1 is UCB with the paper's coefficient
     "logei": _over_best(LogEI),
     "pi": _over_best(PI),
+    "ei": _over_best(EI),
+    "ts": lambda gp, draws: TS(gp, draw_paths(gp, 1, draws)),
+    "gibbon": gibbon,
+    "jes": jes,
+    "pes": pes,
 }
+
+
+def largest_tensors(name: str, n: int, d: int) -> int:
+    """How many numbers the largest tensors of one problem with n observations in d dimensions have, but for the fit."""
+    climb = RAW_SAMPLES * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
+    if name == "gibbon":
+        return climb + CANDIDATES * (4 * n + 2 * d + 20)
+    if name in ("jes", "pes"):
+        starts = OPTIMA * sum(paths.STARTS)
+        spread = OPTIMA * (paths.SPREAD + paths.NEAR + n)
+        return climb + 40 * RAW_SAMPLES * OPTIMA + 3 * spread + starts * (3 * n + 4 * paths.MOST_FEATURES + 40 * d)
+    return climb
 
 
 class Acquisition(SideBySide):
@@ -131,7 +173,7 @@ class Acquisition(SideBySide):
                 gp = fit(X, standardize(Y), self._warm)
                 self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
             with timed(self.seconds, "acquire"):
-                function = ACQUISITIONS[self.name](gp)
+                function = ACQUISITIONS[self.name](gp, draws)
                 ends, x_next = maximize(function, draws)
                 points = x_next.cpu().numpy()  # which waits for a GPU
                 return self._without_repeats(function, points, ends.cpu().numpy(), histories)
@@ -139,9 +181,9 @@ class Acquisition(SideBySide):
     def _without_repeats(self, function: Surrogate, x: Array, ends: Array, histories: Sequence[History]) -> Array:
         def value_of(row: int) -> Callable[[Array], Array]:
             def value(points: Array) -> Array:
-                at = torch.from_numpy(points).to(function.X)
-                labels = function.label(at.expand(len(x), *at.shape), 1.0)[row]
-                return labels.cpu().numpy()
+                at = torch.from_numpy(points).to(function.X)[None]
+                parts = [row_of(function, row).label(part, 1.0)[0] for part in at.split(RAW_SAMPLES, -2)]
+                return torch.cat(parts).cpu().numpy()
 
             return value
 
@@ -164,20 +206,46 @@ class Acquisition(SideBySide):
 def maximize(function: Surrogate, source: Randomness) -> tuple[Tensor, Tensor]:
     """The ends of L-BFGS runs, b x RESTARTS x d, and the best of them, b x d.
 
-    They start at the best raw sample and at others drawn with weights that grow with their value, as in BoTorch's
-    `initialize_q_batch`; a row draws from its own generator.
+    They start at the best raw sample and at others drawn with weights that grow with their value, as in BoTorch; a row
+    draws from its own generator.
     """
     b, _, d = function.X.shape
     draws = Draws.of(source, (b,))
     x = sobol(RAW_SAMPLES, d, draws, (b,)).to(function.X)
     values = _values(function, x)
-    z = (values - values.mean(-1, keepdim=True)) / values.std(-1, keepdim=True).clamp_min(1e-12)
-    weights = z.exp().cpu()
+    weights = (_weights_of_nonnegative if isinstance(function, EI) else _weights)(values).cpu()
     rows = zip(weights, draws.generators, strict=True)
     drawn = torch.stack([torch.multinomial(row, RESTARTS, generator=g) for row, g in rows]).to(x.device)
     drawn[:, -1] = values.argmax(-1)
-    ends = refine_inputs(function, rows_of(x, drawn), K=STEPS, rho=1.0)
+    ends = _climb(function, rows_of(x, drawn))
     return ends, rows_of(ends, _values(function, ends).argmax(-1, keepdim=True)).squeeze(-2)
+
+
+def _climb(function: Surrogate, x: Tensor) -> Tensor:
+    """Where L-BFGS runs from x (b x k x d) end."""
+
+    def descend(z: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = function.label_and_grad(z, 1.0)
+        return value.neg_(), grad.neg_()
+
+    evaluations = 2 * STEPS + 5
+    return lbfgs(
+        descend, x, 0.0, 1.0, steps=STEPS, max_evaluations=evaluations, ftol=FTOL, record=function.recordable
+    ).x
+
+
+def _weights(values: Tensor) -> Tensor:
+    """Of raw samples (b x m), as in BoTorch's `initialize_q_batch`."""
+    return ((values - values.mean(-1, keepdim=True)) / values.std(-1, keepdim=True).clamp_min(1e-12)).exp()
+
+
+def _weights_of_nonnegative(values: Tensor) -> Tensor:
+    """The same of a function that is zero nearly everywhere: only the highest count, as in `initialize_q_batch_nonneg`.
+
+    The others have weights too small to be drawn before them, and those that are zero before those.
+    """
+    share = values / values.amax(-1, keepdim=True).clamp_min(torch.finfo(values.dtype).tiny)
+    return torch.where(share >= WORTH_A_START, (share - 1).exp(), 1e-9 * share.clamp_min(0) + 1e-30)
 
 
 def _values(function: Surrogate, x: Tensor) -> Tensor:
