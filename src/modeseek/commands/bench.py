@@ -20,6 +20,7 @@ def add_command(commands: Commands) -> None:
     bench = commands.add_parser("bench", help="run methods on the paper's tasks and store the results")
     bench_commands = bench.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(bench_commands)
+    _add_paper(bench_commands)
     _add_pack(bench_commands)
     _add_measurements(bench_commands)
 
@@ -57,6 +58,24 @@ def _add_run(commands: Commands) -> None:
     run.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
     run.add_argument("--retry-failed", action="store_true", help="run failed replications again")
     run.set_defaults(run=_run)
+
+
+def _add_paper(commands: Commands) -> None:
+    paper = commands.add_parser(
+        "paper",
+        help="run whatever is missing of the paper's figures, tables and ablations",
+        description="Run the paper's figures, ablations, the way from its text to our default, and the measurements of "
+        "its tables, as far as they are not stored yet: baselines and the paper's presets first, our default last. "
+        "Ctrl-C or a crash loses little; the same command resumes, and several may share a folder.",
+    )
+    paper.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
+    paper.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    paper.add_argument("--workers", type=positive, default=1, help="processes, for what is not batched (default: 1)")
+    paper.add_argument("--task", type=names, help="only these tasks")
+    paper.add_argument("--method", type=names, help="only these methods")
+    paper.add_argument("--timeout", type=positive, help="begin nothing new after so many seconds")
+    paper.add_argument("--plan", action="store_true", help="only say what is missing and how long it may take")
+    paper.set_defaults(run=_paper)
 
 
 def _add_pack(commands: Commands) -> None:
@@ -149,6 +168,50 @@ def _run(options: argparse.Namespace) -> None:
         print(f"failed: {record.task}, {record.method}, replication {record.replication}: {reason}", file=sys.stderr)
     if failed:
         raise ModeseekError(f"{len(failed)} replications failed; --retry-failed runs them again")
+
+
+def _paper(options: argparse.Namespace) -> None:
+    from modeseek.bench.campaign import paper
+    from modeseek.bench.campaign.records import Store
+    from modeseek.checks import device_of
+
+    check_folder(options.out)
+    device, store = str(device_of(options.device)), Store(options.out)
+    wanted = [cell for cell in paper.cells() if not options.method or cell.method in options.method]
+    if options.task:
+        wanted = [cell for cell in wanted if set(cell.tasks) & set(options.task)]
+    plan = paper.Plan.of(store, device, wanted)
+    if options.plan:
+        for cell, count in plan.missing.items():
+            time = paper.duration(count * plan.per_replication(cell))
+            print(f"{cell.part}: {', '.join(cell.tasks)}, {cell.method}: {count} replications, {time}")
+        print(f"{sum(plan.missing.values())} replications are missing, {paper.duration(plan.left())}")
+        return
+    run = paper.run_missing(store, plan, device=device, workers=options.workers, seconds=options.timeout)
+    records = list(run)
+    failed = [record for record in records if record.status == "failed"]
+    print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
+    if not (options.task or options.method or plan.missing):
+        _measure_missing(options.out, device)
+    if failed:
+        raise ModeseekError(f"{len(failed)} replications failed; `modeseek bench run --retry-failed` runs them again")
+
+
+def _measure_missing(out: Path, device: str) -> None:
+    """The measurements of the paper's tables and of its theory that are not there, at least not on this device."""
+    import torch
+
+    from modeseek.bench.measure.measurements import machine, read
+
+    here = machine(torch.device(device))["device"]
+    for name, measure in (("seconds", _seconds), ("draws", _draws), ("growth", _growth)):
+        if all(row["device"] != here for row in read(out / f"{name}.json")):
+            defaults = {"task": None, "method": None, "repeats": 3, "batch": 1, "threads": 1}
+            measure(argparse.Namespace(**defaults, out=out, device=device))
+    if not (out / "theory.json").exists():
+        _theory(argparse.Namespace(seeds=10, threads=1, out=out))
+    if not (out / "distribution.json").exists():
+        _distribution(argparse.Namespace(replication=0, threads=1, out=out))
 
 
 def _pack(options: argparse.Namespace) -> None:
