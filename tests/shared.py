@@ -1,17 +1,25 @@
-"""What many tests need: settings that are cheap, a box and a function on it, seeded generators, waiting."""
+"""What many tests need: settings that are cheap, a box and a function on it, seeded generators, waiting.
+
+Worker processes import this, too: it loads no torch, which takes two seconds in each.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from modeseek import DMSConfig, Optimizer, Space
+from modeseek import DMSConfig, Space
 from modeseek.typing import Params
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from modeseek import Optimizer
 
 # Every step of the method runs in each of them. SMALLEST and CHEAP say nothing of how good a suggestion is; TRAINED has
 # a network that has learned something.
@@ -27,11 +35,15 @@ def sphere(x: np.ndarray) -> float:
 
 
 def generator(seed: int = 0) -> torch.Generator:
+    import torch
+
     return torch.Generator().manual_seed(seed)
 
 
 def hill(n: int, d: int, b: int = 1, seed: int = 0) -> tuple[Tensor, Tensor]:
     """b x n observations of one smooth hill with its top at 0.7 in every coordinate, inputs b x n x d."""
+    import torch
+
     X = torch.rand(b, n, d, dtype=torch.float64, generator=generator(seed))
     return X, -(X - 0.7).square().sum(-1)
 

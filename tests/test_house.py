@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import modeseek
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "modeseek"
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -19,7 +21,7 @@ CLOSED = {"core": OUTER, "bench": {"commands"}, "integrations": {"bench", "comma
 # threadpoolctl is a dependency of botorch.
 NEEDED = {"botorch", "filelock", "gpytorch", "numpy", "safetensors", "scipy", "threadpoolctl", "torch", "tqdm"}
 OPTIONAL = {"cloudpickle", "matplotlib", "pandas"}
-HEAVY = ["ax", "matplotlib", "optuna", "pandas", "plotly", "pyarrow", "ray", "sklearn"]
+HEAVY = ["ax", "botorch", "matplotlib", "optuna", "pandas", "plotly", "pyarrow", "ray", "scipy", "sklearn", "torch"]
 
 DRAWS = {"bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randn", "randn_like"}
 DRAWS |= {"randperm", "normal_", "uniform_", "random_", "exponential_", "bernoulli_"}
@@ -98,10 +100,22 @@ def test_the_core_needs_little(module: str) -> None:
     assert needs.optional <= OPTIONAL
 
 
-def test_the_package_loads_nothing_that_only_extras_need() -> None:
-    script = f"import sys, modeseek; print([name for name in {HEAVY} if name in sys.modules])"
+def test_what_workers_and_help_need_is_loaded_without_torch_and_extras() -> None:
+    """A worker process imports the script, with `minimize` in it, and what evaluates; `--help` needs the commands."""
+    script = (
+        "import sys, modeseek.commands, modeseek.execution.evaluations\n"
+        "from modeseek import DMSConfig, Space, Trial, WhenSure, maximize, minimize\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "[]"
+
+
+def test_public_names_are_there_though_some_are_loaded_on_demand() -> None:
+    assert [name for name in modeseek.__all__ if not hasattr(modeseek, name)] == []
+    assert set(modeseek.__all__) <= set(dir(modeseek))
+    with pytest.raises(AttributeError, match="no attribute 'Optimiser'"):
+        _ = modeseek.Optimiser
 
 
 def is_unseeded(call: ast.Call) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from modeseek.errors import ConfigError, DeviceError, MissingExtraError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def is_whole(value: Any, least: int | None = None, most: int | None = None) -> bool:
@@ -46,6 +47,8 @@ def missing_extra(need: str, extra: str) -> MissingExtraError:
 
 def device_of(name: str) -> torch.device:
     """The device that "cpu", "cuda" or "auto" names, or a DeviceError."""
+    import torch  # here: worker processes check numbers, and need no torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

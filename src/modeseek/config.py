@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 from modeseek.checks import whole_number
-from modeseek.diffusion.network import Prediction
-from modeseek.diffusion.sampling import Solver
-from modeseek.diffusion.training import LossWeight
 from modeseek.errors import ConfigError
-from modeseek.pseudo import Refinement
+from modeseek.typing import LossWeight, Prediction, Refinement, Solver
 
 Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "never"]

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from modeseek.errors import ParameterError
 from modeseek.typing import Array
@@ -87,6 +86,8 @@ def fresh(points: Array, known: Array, tolerance: float = SAME_POINT) -> Array:
     """Those of the points (k x d) that are not among the known ones."""
     if not len(known) or not len(points):
         return points
+    from scipy.spatial import cKDTree  # here: it takes as long to load as all else that a worker process needs
+
     distance, _ = cKDTree(known).query(points, p=np.inf, distance_upper_bound=tolerance)
     return np.asarray(points[np.isinf(distance)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,10 +14,9 @@ from modeseek.lbfgs import Objective, lbfgs
 from modeseek.region import Region
 from modeseek.sketch import for_climbing
 from modeseek.surrogate import Surrogate
+from modeseek.typing import Refinement
 
 POLISH_STEPS = 50
-
-Refinement = Literal["point", "joint"]
 
 
 class Rounding(NamedTuple):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from modeseek.checkpoint import StrPath
 from modeseek.config import DMSConfig
-from modeseek.execution.session import Callback, Objective, Session
-from modeseek.result import Result
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
 from modeseek.typing import Params
+
+if TYPE_CHECKING:
+    from modeseek.checkpoint import StrPath
+    from modeseek.execution.session import Callback, Objective
+    from modeseek.result import Result
 
 Catch: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
@@ -79,6 +81,8 @@ def minimize(
     goes on and saves again after each step. If the last save fails, too, CheckpointNotSaved is raised; its `.result`
     and `.optimizer` have everything, and `error.optimizer.save(path)` writes it for the next call to resume from.
     """
+    from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
+
     settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
     with Session(
         "minimize",
@@ -121,6 +125,8 @@ def maximize(
     max_failures: int = 10,
 ) -> Result:
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
+    from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
+
     settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
     with Session(
         "maximize",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from modeseek.errors import ConfigError
-from modeseek.optimizer import Optimizer
-from modeseek.optimum import Optimum
 from modeseek.trials import Trial, TrialState
+
+if TYPE_CHECKING:
+    from modeseek.optimizer import Optimizer
+    from modeseek.optimum import Optimum
 
 DRAWS = 100
 

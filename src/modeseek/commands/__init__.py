@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import modeseek
 from modeseek.commands import bench, demo, report
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     is_program = arguments is None  # and not a call within a program that goes on afterwards
     if is_program and getattr(options, "evaluates_here", None) and options.evaluates_here(options):
+        import_module("modeseek.optimizer")  # torch is loaded once, before the work is forked
         return supervised(lambda seconds: _run(options, seconds))
     return _run(options)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +23,6 @@ from torch import Tensor
 from modeseek.draws import Draws, Randomness
 
 EMBEDDING = 8  # width of each embedding, d_t = d_y in the paper
-Prediction = Literal["noise", "score"]
 TIME_SCALE = 30.0  # learned the score best of 1 to 1000 (docs/decisions.md); unscaled, most frequencies are constant
 
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import Prediction, condition_features, predict
+from modeseek.diffusion.network import condition_features, predict
 from modeseek.diffusion.sde import VPSDE
 from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded
+from modeseek.typing import Prediction, Solver
 
-Solver = Literal["ode", "sde"]
 Score = Callable[[Tensor, Tensor], Tensor]  # x: b x S x d, t: scalar tensor  ->  b x S x d
 
 

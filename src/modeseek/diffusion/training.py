@@ -13,19 +13,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, Prediction, embed, layers, mish
+from modeseek.diffusion.network import EMBEDDING, TIME_SCALE, Layers, embed, layers, mish
 from modeseek.diffusion.sde import VPSDE
 from modeseek.draws import Draws, Randomness
 from modeseek.graphs import recorded, tree_map
+from modeseek.typing import LossWeight, Prediction
 
 EPOCHS_PREPARED = 10  # epochs whose noisy inputs are made at once: fewer, larger operations; bounded memory
-
-LossWeight = Literal["h", "one"]
 
 
 @dataclass(frozen=True, kw_only=True)

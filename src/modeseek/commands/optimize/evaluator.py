@@ -18,7 +18,6 @@ from modeseek.config import DMSConfig
 from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.supervisor import evaluation
-from modeseek.integrations.optuna import DMSSampler
 from modeseek.space import Space
 
 LONGEST_ERROR = 2000  # characters of a traceback that are kept, its end
@@ -60,6 +59,8 @@ class Report(NamedTuple):
 @contextmanager
 def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> Iterator[Callable[[], Report]]:
     """A function that runs one trial to its end; Ctrl-C is let through only while the objective is evaluated."""
+    from modeseek.integrations.optuna import DMSSampler  # here: the parent of several workers has no need of torch
+
     f = find_objective(settings.objective)
     sampler = DMSSampler(
         seed=settings.seed,

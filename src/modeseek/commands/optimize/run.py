@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import optuna
 
@@ -25,9 +26,11 @@ from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
-from modeseek.integrations.optuna import StopWhenSure
 from modeseek.stopping import WhenSure
 from modeseek.trials import Direction
+
+if TYPE_CHECKING:
+    from modeseek.integrations.optuna import StopWhenSure
 
 MAX_FAILURES = 10  # when the first trials all fail, so will the rest
 MAX_IDLE_DEATHS = 3  # of workers that had no trial yet, one after the other
@@ -58,7 +61,8 @@ def optimize(
         stop: end once so little is left to be gained.
     """
     find_objective(settings.objective)  # before anything is made
-    device_of(settings.device)
+    if settings.device != "cpu":
+        device_of(settings.device)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the bar says it shorter
     storage = open_storage(settings.storage)
     study, seed = store.open_study(storage, settings.study, direction, settings.space, settings.seed)
@@ -96,7 +100,7 @@ class _Tally:
         self, study: optuna.Study, budget: Budget, check: Callable[[], None], stop: WhenSure | None = None
     ) -> None:
         self.study, self.budget, self._check = study, budget, check
-        self._stop = None if stop is None else StopWhenSure(stop)
+        self._stop = None if stop is None else _when_sure(stop)
         self._sure = False
         self.failures = 0
 
@@ -147,6 +151,12 @@ class _Tally:
         self.bar.set_postfix_str(", ".join(notes), refresh=False)
         self.bar.n = min(self._evaluated(), self.budget.total)
         self.bar.refresh()
+
+
+def _when_sure(stop: WhenSure) -> StopWhenSure:
+    from modeseek.integrations.optuna import StopWhenSure
+
+    return StopWhenSure(stop)
 
 
 def _run_crew(settings: Job, n: int, tally: _Tally, interrupts: Interrupts) -> None:

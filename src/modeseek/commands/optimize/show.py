@@ -16,7 +16,6 @@ from modeseek.checks import missing_extra
 from modeseek.commands.optimize.storage import open_storage
 from modeseek.commands.optimize.store import best_value, load_study
 from modeseek.errors import ConfigError, TrialError
-from modeseek.integrations.optuna import DMSSampler
 from modeseek.integrations.optuna_trials import constraints_of
 from modeseek.trials import least_violation
 
@@ -25,6 +24,8 @@ def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
     """Print the summary of a study (None: the only one there) and write its picture, by default `<study>.png`."""
     study = load_study(open_storage(storage, existing=True), name)
     print(summary(study))
+    from modeseek.integrations.optuna import DMSSampler  # here: `summary` has no need of torch
+
     with suppress(TrialError):
         print(DMSSampler(seed=0).optimum(study))
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
