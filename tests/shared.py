@@ -5,6 +5,7 @@ Worker processes import this, too: it loads no torch, which takes two seconds in
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,3 +71,10 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def meet(folder: Path, x: np.ndarray) -> int:
+    """An objective: the process's number, once two processes are at it."""
+    (folder / str(os.getpid())).touch()
+    until(lambda: len(list(folder.iterdir())) >= 2)
+    return os.getpid()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn import config_context
 from sklearn.cluster import MeanShift, estimate_bandwidth
 from torch import Tensor
 
@@ -22,18 +23,22 @@ def mixture(seed: int, S: int, d: int) -> Tensor:
     return (centres[which] + widths[which, None] * noise).clamp(0, 1)
 
 
-def scikit_learns(x: Tensor) -> np.ndarray:
-    found = MeanShift(bandwidth=estimate_bandwidth(x.numpy(), quantile=0.3)).fit(x.numpy())
-    return found.cluster_centers_[np.bincount(found.labels_).argmax()]
+def scikit_learns(x: Tensor) -> MeanShift:
+    """Its mean shift, which takes a second for 200 samples: half of that goes into checks that are left out here."""
+    h = estimate_bandwidth(x.numpy(), quantile=0.3)
+    assert float(bandwidth(x)) == pytest.approx(h, rel=1e-12)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        return MeanShift(bandwidth=h).fit(x.numpy())
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 10, 20])
-@pytest.mark.parametrize("S", [20, 100, 200])
-def test_the_dominant_mode_is_scikit_learns(d: int, S: int) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize(("S", "seeds"), [(20, 4), (70, 2)])
+def test_the_dominant_mode_is_scikit_learns(d: int, S: int, seeds: int) -> None:
+    for seed in range(seeds):
         x = mixture(seed, S, d)
-        assert float(bandwidth(x)) == pytest.approx(estimate_bandwidth(x.numpy(), quantile=0.3), rel=1e-12)
-        np.testing.assert_allclose(dominant_mode(x).numpy(), scikit_learns(x), atol=1e-12)
+        theirs = scikit_learns(x)
+        largest = np.bincount(theirs.labels_).argmax()
+        np.testing.assert_allclose(dominant_mode(x).numpy(), theirs.cluster_centers_[largest], atol=1e-12)
 
 
 def test_a_batch_gives_each_element_its_own_mode() -> None:
@@ -65,14 +70,14 @@ def test_the_larger_cluster_wins_over_the_denser_one() -> None:
     assert (dominant_mode(torch.cat([dense, wide])) - 0.2).abs().max() < 0.05
 
 
-@pytest.mark.parametrize("d", [1, 3, 10])
-def test_all_modes_and_the_samples_they_hold_are_scikit_learns(d: int) -> None:
-    for seed in range(5):
-        x = mixture(seed, 120, d)
-        theirs = MeanShift(bandwidth=estimate_bandwidth(x.numpy(), quantile=0.3)).fit(x.numpy())
+@pytest.mark.parametrize(("d", "S", "seeds"), [(1, 60, 3), (3, 60, 3), (10, 60, 3), (2, 200, 1)])
+def test_all_modes_and_the_samples_they_hold_are_scikit_learns(d: int, S: int, seeds: int) -> None:
+    for seed in range(seeds):
+        x = mixture(seed, S, d)
+        theirs = scikit_learns(x)
         ours = modes(x)
         counts = np.bincount(theirs.labels_)
-        np.testing.assert_allclose(ours.mass[: len(counts)], np.sort(counts)[::-1] / 120)
+        np.testing.assert_allclose(ours.mass[: len(counts)], np.sort(counts)[::-1] / S)
         assert ours.mass.sum() == pytest.approx(1)
         centre_of_each = ours.centre[ours.label]  # whatever the order of clusters of equal mass
         np.testing.assert_allclose(centre_of_each, theirs.cluster_centers_[theirs.labels_], atol=1e-12)

@@ -26,7 +26,7 @@ from modeseek import (
     maximize,
     minimize,
 )
-from shared import BOX, CHEAP, sphere, until
+from shared import BOX, CHEAP, meet, sphere
 
 NAMED = Space({"lr": Float(1e-5, 1e-1, log=True), "units": Int(50, 200), "act": Categorical(["relu", "tanh"])})
 QUIET = {"progress": False, "config": CHEAP, "seed": 0}
@@ -34,13 +34,6 @@ QUIET = {"progress": False, "config": CHEAP, "seed": 0}
 
 def named(p):
     return (np.log10(p["lr"]) + 3) ** 2 + abs(p["units"] - 100) / 50 + (p["act"] == "tanh")
-
-
-def meet(folder, x):
-    """The process's number, once two processes are at it."""
-    (folder / str(os.getpid())).touch()
-    until(lambda: len(list(folder.iterdir())) >= 2)
-    return os.getpid()
 
 
 def test_minimize_and_maximize_mirror_each_other():

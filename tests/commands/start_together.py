@@ -29,6 +29,7 @@ def work(location: str) -> int:
 
 
 def main(location: str, n: int) -> int:
+    open_storage("sqlite:///:memory:")  # what SQLAlchemy imports when it is first used is imported here
     start, started = os.pipe()
     children = []
     for _ in range(n):

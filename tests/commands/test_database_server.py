@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ from typing import Any
 import optuna
 import pytest
 
+from forked import Forked
+from modeseek.commands import main
 from modeseek.commands.optimize.storage import open_storage
 from shared import until
 
@@ -40,6 +43,8 @@ _numbers = count()
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "objectives", raising=False)
     Path("space.toml").write_text(SPACE)
     Path("objectives.py").write_text(OBJECTIVES)
     return tmp_path
@@ -62,9 +67,9 @@ def location(server: Any) -> str:
     return str(server.get_uri(database=name, driver="psycopg"))
 
 
-def command(objective: str, location: str, *arguments: str) -> list[str]:
-    run = [sys.executable, "-m", "modeseek", "optimize", f"objectives:{objective}", "--space", "space.toml"]
-    return [*run, "--startup", "100", "--seed", "0", "--storage", location, *arguments]
+def arguments(objective: str, location: str, *more: str) -> list[str]:
+    run = ["optimize", f"objectives:{objective}", "--space", "space.toml"]
+    return [*run, "--startup", "100", "--seed", "0", "--storage", location, *more]
 
 
 def load(location: str, name: str) -> list[optuna.trial.FrozenTrial]:
@@ -76,8 +81,9 @@ def load(location: str, name: str) -> list[optuna.trial.FrozenTrial]:
 
 
 def test_several_workers_share_a_study_and_it_goes_on(location: str) -> None:
-    subprocess.run(command("quick", location, "--trials", "5", "--workers", "2"), check=True)
-    subprocess.run(command("quick", location, "--trials", "7"), check=True)
+    assert main(arguments("quick", location, "--trials", "5", "--workers", "2")) == 0
+    assert main(arguments("quick", location, "--trials", "7")) == 0
+    gc.collect()  # its connections: the server is stopped below
     assert [trial.state.name for trial in load(location, "objectives:quick")] == ["COMPLETE"] * 7
 
 
@@ -92,26 +98,24 @@ def test_many_that_start_together_make_one_study(location: str) -> None:
 
 def test_what_was_evaluated_while_the_server_was_away_is_told(server: Any, location: str) -> None:
     """Fault 37: the evaluation ends before the server is back."""
-    process = subprocess.Popen(command("waiting", location, "--trials", "2"), stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
     said: list[str] = []
-    listener = threading.Thread(target=lambda: said.extend(iter(process.stderr.readline, "")), daemon=True)
-    listener.start()
-    try:
-        until(Path("evaluating").exists)
-        server.stop()
-        Path("go").touch()
-        until(lambda: "no answer from the storage" in "".join(said))
-        assert process.poll() is None
-        with server._lock:
-            server.ensure_postgres_running()
-        assert process.wait(60) == 0, "".join(said)
-    finally:
-        process.kill()
-        listener.join()
-        process.stderr.close()
-        with server._lock:
-            server.ensure_postgres_running()
+    with Forked("-m", "modeseek", *arguments("waiting", location, "--trials", "2")) as process:
+        listener = threading.Thread(target=lambda: said.extend(iter(process.stderr.readline, "")), daemon=True)
+        listener.start()
+        try:
+            until(Path("evaluating").exists)
+            server.stop()
+            Path("go").touch()
+            until(lambda: "no answer from the storage" in "".join(said))
+            assert process.poll() is None
+            with server._lock:
+                server.ensure_postgres_running()
+            assert process.wait(60) == 0, "".join(said)
+        finally:
+            process.kill()
+            listener.join()
+            with server._lock:
+                server.ensure_postgres_running()
     trials = load(location, "objectives:waiting")
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 2
     assert [trial.value for trial in trials] == [trial.params["x"] for trial in trials]
@@ -119,7 +123,7 @@ def test_what_was_evaluated_while_the_server_was_away_is_told(server: Any, locat
 
 def test_a_restart_during_an_evaluation_goes_unnoticed(server: Any, location: str) -> None:
     """Fault 37: the server is back before the evaluation ends; old connections are dead."""
-    with subprocess.Popen(command("waiting", location, "--trials", "2"), stderr=subprocess.PIPE, text=True) as process:
+    with Forked("-m", "modeseek", *arguments("waiting", location, "--trials", "2")) as process:
         until(Path("evaluating").exists)
         server.stop()
         with server._lock:

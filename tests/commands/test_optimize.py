@@ -21,6 +21,8 @@ import pytest
 from optuna.trial import FrozenTrial
 
 import modeseek as ms
+from forked import Forked
+from forked import run as run_forked
 from modeseek.commands import main
 from modeseek.commands.optimize.run import GRACE
 from modeseek.integrations.optuna import DMSSampler
@@ -148,10 +150,6 @@ def states(*args: str) -> Counter[str]:
     return Counter(trial.state.name for trial in trials(*args))
 
 
-def command(*arguments: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("modeseek")), "optimize", *arguments]
-
-
 def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     run = ["optimize", "objectives:loss", "--space", "space.toml", "--startup", "5", "--seed", "3"]
     assert main([*run, "--trials", "6"]) == 0
@@ -214,7 +212,7 @@ def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest
             given.append(arguments)
             super().__init__(**arguments)
 
-    monkeypatch.setattr("modeseek.commands.optimize.evaluator.DMSSampler", Spy)
+    monkeypatch.setattr("modeseek.integrations.optuna.DMSSampler", Spy)
     options = ["--preset", preset, "--threads", "2", "--trials", "3"]
     assert main(["optimize", "objectives:loss", *RUN, *options]) == 0
     config = {"default": ms.DMSConfig(), "fast": ms.DMSConfig.fast(), "paper": ms.DMSConfig.paper(3)}[preset]
@@ -346,7 +344,8 @@ def test_the_timeout_ends_it_early() -> None:
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on() -> None:
-    run = command("objectives:slow", *RUN, "--trials", "4")
+    script = str(Path(sys.executable).with_name("modeseek"))
+    run = [script, "optimize", "objectives:slow", *RUN, "--trials", "4"]
     with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "evaluating\n"
@@ -362,11 +361,8 @@ def test_ctrl_c_leaves_a_study_that_goes_on() -> None:
 
 @pytest.mark.parametrize("to_all", [True, False], ids=["as a terminal does", "to the parent alone"])
 def test_ctrl_c_ends_the_workers_too(to_all: bool) -> None:
-    run = command("objectives:slow", *RUN, "--trials", "6", "--workers", "2")
-    with subprocess.Popen(
-        run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
+    run = ["optimize", "objectives:slow", *RUN, "--trials", "6", "--workers", "2"]
+    with Forked("-m", "modeseek", *run, start_new_session=True) as process:
         assert [process.stdout.readline(), process.stdout.readline()] == ["evaluating\n"] * 2
         os.kill(-process.pid if to_all else process.pid, signal.SIGINT)
         began = time.monotonic()
@@ -378,9 +374,7 @@ def test_ctrl_c_ends_the_workers_too(to_all: bool) -> None:
 
 
 def test_a_killed_run_leaves_nothing_running_once_it_goes_on() -> None:
-    run = command("objectives:slow", *RUN, "--trials", "3")
-    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
+    with Forked("-m", "modeseek", "optimize", "objectives:slow", *RUN, "--trials", "3") as process:
         process.stdout.readline()
         process.kill()
     assert states("objectives:slow") == {"RUNNING": 1}
@@ -429,7 +423,7 @@ def test_fault_32_a_trial_that_ends_its_worker_twice_has_failed(capsys: pytest.C
 
 
 def test_fault_32_a_trial_that_ends_the_only_process_twice_has_failed() -> None:
-    ended = subprocess.run(command("objectives:deadly", *RUN, "--trials", "4"), capture_output=True, text=True)
+    ended = run_forked("-m", "modeseek", "optimize", "objectives:deadly", *RUN, "--trials", "4")
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("an evaluation ended the process (exit code 7); going on in a new one") == 2
     assert Path("deaths").read_text() == "xx"
@@ -591,15 +585,13 @@ def test_settings_that_are_wrong_are_said_without_a_traceback(
 
 
 @pytest.mark.parametrize("missing", ["optuna", "matplotlib.figure"])
-def test_a_missing_extra_is_named_with_its_command(missing: str) -> None:
+def test_a_missing_extra_is_named_with_its_command(
+    missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     optuna.create_study(storage="sqlite:///modeseek.db", study_name="any")
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None; from modeseek.commands import main; sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "optimize", "--show"], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert 'pip install -c constraints.txt ".[cli]"' in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert main(["optimize", "--show"]) == 1
+    assert 'pip install -c constraints.txt ".[cli]"' in capsys.readouterr().err
 
 
 def test_the_study_opens_in_optunas_dashboard() -> None:

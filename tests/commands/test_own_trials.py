@@ -16,6 +16,7 @@ import sqlalchemy
 from optuna.trial import TrialState
 
 import modeseek as ms
+from forked import Forked
 from modeseek.commands import main
 from modeseek.commands.optimize import own_trials, store
 from modeseek.commands.optimize.own_trials import OwnTrials
@@ -92,7 +93,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_container_leaves_the_firsts_trial_alone(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 35, with a real first process; its number is not one of this namespace."""
     run = [*RUN, "--storage", location]
-    first = subprocess.Popen([sys.executable, "-m", "modeseek", *run, "--trials", "1"], stderr=subprocess.PIPE)
+    first = Forked("-m", "modeseek", *run, "--trials", "1")
     try:
         until(Path("evaluating").exists)
         with monkeypatch.context() as patch:
@@ -114,7 +115,7 @@ def test_a_second_container_leaves_the_firsts_trial_alone(location: str, monkeyp
 def test_a_result_that_comes_late_is_kept(location: str) -> None:
     """Fault 35: the trial was marked as failed while its process evaluated."""
     run = [*RUN, "--storage", location, "--trials", "1"]
-    first = subprocess.Popen([sys.executable, "-m", "modeseek", *run], stderr=subprocess.PIPE, text=True)
+    first = Forked("-m", "modeseek", *run)
     try:
         until(Path("evaluating").exists)
         study = made(location)
@@ -161,7 +162,7 @@ def test_a_result_told_twice_is_one_trial(location: str) -> None:
 
 def test_a_killed_process_is_known_to_be_gone_at_once(location: str) -> None:
     run = [*RUN, "--storage", location, "--trials", "1"]
-    with subprocess.Popen([sys.executable, "-m", "modeseek", *run], stderr=subprocess.DEVNULL) as first:
+    with Forked("-m", "modeseek", *run) as first:
         until(Path("evaluating").exists)
         study = made(location)
         assert store.fail_abandoned_trials(study) == [], "it lives"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from modeseek.bench.campaign.records import Store
 from modeseek.commands import main
 from modeseek.commands.optimize.space_file import read_space
@@ -21,13 +20,7 @@ NEEDED += ["botorch_loop", "sklearn_pipeline", "objective", "own_problem", "blac
 
 
 def run(name: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), "--trials", "4"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
+    done = forked.run(EXAMPLES / name, "--trials", "4", cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from forked import run
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_a_page_runs_and_finds_a_good_value(page: str, worst: float, tmp_path: Path) -> None:
     code = re.findall(r"^```python\n(.*?)^```", (DOCS / f"{page}.md").read_text(), flags=re.S | re.M)[0]
     (tmp_path / "snippet.py").write_text(code)
-    done = subprocess.run([sys.executable, "snippet.py"], cwd=tmp_path, capture_output=True, text=True, timeout=250)
+    done = run("snippet.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     value = float(re.findall(r"best value (\S+)", done.stdout)[-1])
     assert (value if page != "botorch" else -value) < worst

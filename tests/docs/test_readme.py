@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import runpy
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
+
+import forked
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -17,7 +17,7 @@ def run(page: Path, folder: Path) -> str:
     first, *others = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S)
     guarded = textwrap.indent("\n".join(others), "    ")  # the first one's workers import the file
     (folder / "page.py").write_text(f'{first}\nif __name__ == "__main__":\n{guarded}')
-    done = subprocess.run([sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, timeout=250)
+    done = forked.run("page.py", cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

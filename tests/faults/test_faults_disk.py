@@ -4,23 +4,22 @@ import errno
 import os
 import re
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 
 import pytest
 from files import saved
 
+from forked import Forked
 from modeseek import CheckpointError, CheckpointInUse, Optimizer, TrialState, minimize
 from shared import BOX, CHEAP, is_alive, sphere, until
 
 resource = pytest.importorskip("resource", reason="limits and signals of POSIX")
 
 
-def python(code, **options):
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+def python(code, cwd):
+    (cwd / "job.py").write_text(textwrap.dedent(code))
+    return Forked("job.py", cwd=cwd)
 
 
 RUN = """
@@ -69,8 +68,7 @@ def test_fault_20_kill_9_at_any_moment(tmp_path):
 
 
 def test_fault_20_workers_end_with_a_killed_parent(tmp_path):
-    (tmp_path / "job.py").write_text(
-        textwrap.dedent("""
+    code = """
         import os, time
         from modeseek import Space, minimize
         def f(x):
@@ -78,12 +76,10 @@ def test_fault_20_workers_end_with_a_killed_parent(tmp_path):
             time.sleep(60)
         if __name__ == "__main__":
             minimize(f, Space.box([0], [1]), 9, n_workers=2, progress=False)
-        """)
-    )
-    job = subprocess.Popen([sys.executable, "job.py"], cwd=tmp_path)
-    until(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
-    job.kill()
-    job.wait()
+    """
+    with python(code, cwd=tmp_path) as job:
+        until(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
+        job.kill()
     workers = [int(p.name.split("-")[1]) for p in tmp_path.glob("worker-*")]
     until(lambda: not any(is_alive(pid) for pid in workers), 20)
 

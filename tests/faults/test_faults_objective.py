@@ -2,36 +2,20 @@
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from bad_objectives import diverges, interrupted_worker
 
+from forked import Forked
 from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
 from modeseek.dms import fit_surrogate
 from shared import BOX, CHEAP, sphere, until
 
 QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
-
-
-class Stubborn(Exception):
-    """An exception that cannot be made from its args, and so does not survive pickling."""
-
-    def __init__(self, one, two):
-        super().__init__(f"{one} and {two}")
-
-
-def stubborn(x):
-    raise Stubborn(1, 2)
-
-
-def interrupted_worker(x):
-    os.kill(os.getpid(), signal.SIGINT)
-    return sphere(x)
 
 
 def every_third(bad):
@@ -67,10 +51,10 @@ def test_fault_01_the_objective_raises_what_is_caught():
 
 
 def test_fault_01_side_by_side_with_an_exception_that_does_not_pickle():
-    with pytest.raises(RuntimeError, match="Stubborn: 1 and 2"):
-        minimize(stubborn, BOX, 4, n_workers=2, **QUIET)
-    with pytest.raises(RuntimeError, match="Stubborn: 1 and 2"):
-        minimize(stubborn, BOX, 2, n_workers=2, catch=(RuntimeError,), **QUIET)  # it is none
+    with pytest.raises(RuntimeError, match="Diverged: loss inf in step 3"):
+        minimize(diverges, BOX, 4, n_workers=2, **QUIET)
+    with pytest.raises(RuntimeError, match="Diverged: loss inf in step 3"):
+        minimize(diverges, BOX, 2, n_workers=2, catch=(RuntimeError,), **QUIET)  # it is none
 
 
 @pytest.mark.parametrize(
@@ -192,18 +176,12 @@ def test_fault_25_ctrl_c_with_workers(tmp_path):
             print(result.stopped, sorted(t.state.value for t in result.trials))
         """)
     )
-    job = subprocess.Popen(
-        [sys.executable, "job.py"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    job = Forked("job.py", cwd=tmp_path, start_new_session=True)
     until(lambda: (tmp_path / "second").exists() and (tmp_path / "told").exists())
     os.killpg(job.pid, signal.SIGINT)
-    out, _ = job.communicate(timeout=30)
-    assert out.strip() == "interrupted ['complete', 'running']"  # and no traceback of a worker
+    out, err = job.communicate(timeout=30)
+    assert out.strip() == "interrupted ['complete', 'running']"
+    assert not err, "no traceback of a worker"
     assert job.returncode == 0
     assert len(Optimizer.load(tmp_path / "run").pending) == 1
 

@@ -2,15 +2,17 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from bad_objectives import DiesAtOnePoint, Diverged, diverges
 
+from forked import run
 from modeseek import (
     AllTrialsFailed,
     CheckpointError,
@@ -29,45 +31,6 @@ QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
 SECOND = Optimizer(BOX, seed=0, n_initial=3).ask(2)[1].params  # the point at which bad things happen
 
 
-class Diverged(Exception):
-    """It cannot be made from its args, and so does not survive pickling."""
-
-    def __init__(self, loss, step):
-        super().__init__(f"loss {loss} in step {step}")
-
-
-def diverges(x):
-    if np.array_equal(x, SECOND):
-        raise Diverged(np.inf, 3)
-    return sphere(x)
-
-
-def die(way):
-    if way == "exit":
-        os._exit(3)
-    if way == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if way == "sys.exit":
-        sys.exit("enough")
-
-
-class DiesAtOnePoint:
-    """Ends its process at the second point; notes each time that it is there."""
-
-    def __init__(self, folder, way, deaths=100):
-        self.folder, self.way, self.deaths = folder, way, deaths
-
-    def __call__(self, x):
-        if np.array_equal(x, SECOND):
-            for number in range(self.deaths):
-                try:
-                    (self.folder / f"death-{number}").touch(exist_ok=False)
-                except FileExistsError:
-                    continue
-                die(self.way)
-        return sphere(x)
-
-
 def deaths(folder):
     return len(list(folder.glob("death-*")))
 
@@ -76,7 +39,7 @@ def deaths(folder):
 def test_fault_32_an_evaluation_that_ends_its_worker_fails_after_one_retry(tmp_path, way, said, caplog):
     path = tmp_path / "run"
     with pytest.warns(TrialFailedWarning, match=said):
-        result = minimize(DiesAtOnePoint(tmp_path, way), BOX, 5, n_workers=2, checkpoint=path, **QUIET)
+        result = minimize(DiesAtOnePoint(tmp_path, way, SECOND), BOX, 5, n_workers=2, checkpoint=path, **QUIET)
     assert [t.state.value for t in result.trials] == ["complete", "failed", *["complete"] * 3]
     assert said in result.trials[1].error
     assert "2 attempts" in result.trials[1].error
@@ -86,7 +49,7 @@ def test_fault_32_an_evaluation_that_ends_its_worker_fails_after_one_retry(tmp_p
 
 
 def test_fault_32_the_retry_may_succeed(tmp_path):
-    result = minimize(DiesAtOnePoint(tmp_path, "killed", deaths=1), BOX, 4, n_workers=2, **QUIET)
+    result = minimize(DiesAtOnePoint(tmp_path, "killed", SECOND, deaths=1), BOX, 4, n_workers=2, **QUIET)
     assert {t.state for t in result.trials} == {TrialState.COMPLETE}
     assert deaths(tmp_path) == 1
 
@@ -94,25 +57,24 @@ def test_fault_32_the_retry_may_succeed(tmp_path):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fault_32_sys_exit_is_a_failed_trial(tmp_path, workers):
     with pytest.warns(TrialFailedWarning, match="SystemExit: enough"):
-        result = minimize(DiesAtOnePoint(tmp_path, "sys.exit"), BOX, 4, n_workers=workers, **QUIET)
+        result = minimize(DiesAtOnePoint(tmp_path, "sys.exit", SECOND), BOX, 4, n_workers=workers, **QUIET)
     assert [t.state.value for t in result.trials] == ["complete", "failed", "complete", "complete"]
     assert deaths(tmp_path) == 1
 
 
 ALONE = """
-    import pathlib, sys
-    sys.path[:0] = {paths!r}
-    from test_faults_running import BOX, QUIET, DiesAtOnePoint, minimize
-    result = minimize(DiesAtOnePoint(pathlib.Path(), "exit"), BOX, 4, checkpoint="run", **QUIET)
+    import pathlib
+    from test_faults_running import BOX, QUIET, SECOND, DiesAtOnePoint, minimize
+    result = minimize(DiesAtOnePoint(pathlib.Path(), "exit", SECOND), BOX, 4, checkpoint="run", **QUIET)
     print(*[t.state.value for t in result.trials])
 """
 
 
 def test_fault_32_without_workers_it_fails_after_one_resume(tmp_path):
-    code = textwrap.dedent(ALONE.format(paths=sys.path))
+    (tmp_path / "alone.py").write_text(textwrap.dedent(ALONE))
     ends = []
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        done = run("alone.py", cwd=tmp_path)
         ends.append((done.returncode, done.stdout.strip()))
     assert ends == [(3, ""), (3, ""), (0, "complete failed complete complete")]
     trial = Optimizer.load(tmp_path / "run").trials[1]
@@ -131,12 +93,13 @@ def test_fault_32_ctrl_c_is_not_held_against_a_point(tmp_path):
 
 
 def test_fault_33_catch_holds_for_an_exception_that_does_not_pickle():
-    one, two = (minimize(diverges, BOX, 5, n_workers=n, catch=(Diverged,), **QUIET) for n in (1, 2))
+    f = partial(diverges, at=SECOND)
+    one, two = (minimize(f, BOX, 5, n_workers=n, catch=(Diverged,), **QUIET) for n in (1, 2))
     for result in (one, two):
         assert [t.number for t in result.trials if t.state is TrialState.FAILED] == [1]
         assert "Diverged: loss inf in step 3" in result.trials[1].error
     with pytest.raises(RuntimeError, match="Diverged: loss inf in step 3"):
-        minimize(diverges, BOX, 5, n_workers=2, catch=(ValueError,), **QUIET)
+        minimize(f, BOX, 5, n_workers=2, catch=(ValueError,), **QUIET)
 
 
 @pytest.fixture

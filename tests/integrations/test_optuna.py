@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
-import os
 import pickle
-import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -17,9 +16,10 @@ import torch
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
+from forked import run
 from modeseek import DMSConfig, Float, Int, Optimizer, Space, dms
 from modeseek.design import sobol
-from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning
+from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning, MissingExtraError
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.proposer import generator
@@ -511,10 +511,10 @@ study.optimize(bowl, n_trials=5)
 
 def test_a_fresh_process_goes_on_with_the_study(tmp_path):
     storages = [f"sqlite:///{tmp_path / name}.db" for name in "ab"]
+    (tmp_path / "resumed.py").write_text(RESUMED)
     for storage in storages:
         for _ in range(2):
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-            subprocess.run([sys.executable, "-c", RESUMED, storage], check=True, capture_output=True, env=environment)
+            run(tmp_path / "resumed.py", storage).check_returncode()
     one, two = (optuna.load_study(study_name="s", storage=storage) for storage in storages)
     assert points(one) == points(two)
     assert len({tuple(params.values()) for params in points(one)}) == 10
@@ -565,11 +565,11 @@ def test_each_warning_comes_once(monkeypatch):
     assert {warning.filename for warning in said if warning.category in kinds} == {__file__}  # not one of Optuna's
 
 
-def test_without_optuna_the_command_that_installs_it():
-    code = "import sys; sys.modules['optuna'] = None; import modeseek.integrations.optuna"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode != 0
-    assert 'MissingExtraError: DMSSampler needs Optuna: pip install -c constraints.txt ".[optuna]"' in done.stderr
+def test_without_optuna_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna.distributions", None)
+    monkeypatch.delitem(sys.modules, "modeseek.integrations.optuna")
+    with pytest.raises(MissingExtraError, match=r'DMSSampler needs Optuna: pip install .* "\.\[optuna\]"'):
+        importlib.import_module("modeseek.integrations.optuna")
 
 
 def test_pruned_and_failed_trials_are_left_behind():

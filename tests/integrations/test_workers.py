@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 
@@ -60,16 +61,15 @@ def test_four_workers_share_a_study_and_one_is_killed(storage: str, tmp_path: Pa
     shared = open_storage(storage)
     study = optuna.create_study(study_name="shared", storage=shared)
     logs = [tmp_path / f"worker{i}.log" for i in range(WORKERS)]
-    processes = [
-        subprocess.Popen([sys.executable, WORKER, storage, "shared", log, str(i)]) for i, log in enumerate(logs)
-    ]
-    try:
-        victim = kill_the_hanging_one(study, processes[0])
-        codes = [process.wait(SECONDS) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert codes == [-signal.SIGKILL, 0, 0, 0]
+    command = [sys.executable, WORKER, storage, "shared", *logs]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as workers:
+        try:
+            victim = kill_the_hanging_one(study)
+            codes, _ = workers.communicate(timeout=SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(workers.pid, signal.SIGKILL)
+    assert codes.split() == ["-9", "0", "0", "0"]
 
     trials = study.get_trials()
     if isinstance(shared, RDBStorage):
@@ -127,7 +127,7 @@ def test_of_two_that_announce_nearly_the_same_point_one_moves(monkeypatch: pytes
     assert max(abs(mine[name] - rivals[0][name]) for name in space) > 1e-3
 
 
-def kill_the_hanging_one(study: optuna.Study, process: subprocess.Popen[bytes]) -> int:
+def kill_the_hanging_one(study: optuna.Study) -> int:
     """The number of the trial that was running."""
 
     def hanging() -> list[FrozenTrial]:
@@ -135,6 +135,5 @@ def kill_the_hanging_one(study: optuna.Study, process: subprocess.Popen[bytes]) 
 
     until(hanging, SECONDS)
     (trial,) = hanging()
-    assert trial.user_attrs["hanging"] == process.pid
-    os.kill(process.pid, signal.SIGKILL)
+    os.kill(trial.user_attrs["hanging"], signal.SIGKILL)
     return trial.number

@@ -1,6 +1,7 @@
-"""One worker of a shared study: `python worker.py STORAGE STUDY LOG INDEX`, used by test_workers.py.
+"""Workers of a shared study, a process each: `python worker.py STORAGE STUDY LOG ...`, used by test_workers.py.
 
-It writes what it has measured to LOG. Worker 0 hangs in its third trial, waiting to be killed.
+Each writes what it has measured to its LOG. The first hangs in its third trial, waiting to be killed. They are forked,
+so that torch is imported once. When all have ended, their exit codes are printed.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import optuna
@@ -46,7 +48,7 @@ def is_over(study: optuna.Study) -> bool:
     return enough and not (stale and isinstance(study._storage, optuna.storages._CachedStorage))
 
 
-def main(where: str, name: str, log: Path, index: int) -> None:
+def work(where: str, name: str, log: Path, index: int) -> None:
     study = optuna.load_study(study_name=name, storage=open_storage(where), sampler=DMSSampler(seed=0, config=CHEAP))
     mine: list[int] = []
 
@@ -69,5 +71,19 @@ def main(where: str, name: str, log: Path, index: int) -> None:
     study.optimize(objective, callbacks=[after])
 
 
+def main(where: str, name: str, logs: list[Path]) -> None:
+    children = []
+    for index, log in enumerate(logs):
+        children.append(os.fork())
+        if children[-1] == 0:
+            try:
+                work(where, name, log, index)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], [Path(log) for log in sys.argv[3:]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from scipy import stats
 
 import modeseek
+from forked import Forked
 from modeseek.bench.campaign import campaign, replication
 from modeseek.bench.campaign.campaign import run_campaign
 from modeseek.bench.campaign.claims import Claims
@@ -203,13 +203,7 @@ def test_fault_38_what_another_campaign_has_finished_since_is_not_run_again(tmp_
 def test_fault_45_ctrl_c_ends_a_campaign_at_once_with_what_is_finished_stored(tmp_path: Path) -> None:
     """One replication is quick, the other takes minutes; a signal to the whole group, as a terminal sends it."""
     arguments = ["--task", TASK, "--method", "sobol,dms[epochs=100000]", "--reps", "1", "--workers", "2"]
-    code = "import sys; from modeseek.commands import main; sys.exit(main())"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "bench", "run", *arguments, "--out", str(tmp_path)],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = Forked("-m", "modeseek", "bench", "run", *arguments, "--out", str(tmp_path), start_new_session=True)
     until(lambda: list(Store(tmp_path)) or process.poll() is not None, 120)
     assert list(Store(tmp_path)), process.kill() or process.communicate()
     children = children_of(process.pid)
@@ -331,9 +325,9 @@ def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, workers: str) -> None:
-    arguments = ["bench", "run", "--task", TINY, "--method", "sobol,ucb", "--reps", "3", "--workers", workers, "--out"]
-    command = [sys.executable, "-c", "import sys; from modeseek.commands import main; sys.exit(main())", *arguments]
-    killed = subprocess.Popen([*command, str(tmp_path / "killed")], stderr=subprocess.DEVNULL)
+    arguments = ["bench", "run", "--task", TINY, "--method", "sobol,ucb", "--reps", "3", "--out"]
+    in_processes = [str(tmp_path / "killed"), "--workers", workers]
+    killed = Forked("-m", "modeseek", *arguments, *in_processes)
     until(lambda: len(list(Store(tmp_path / "killed"))) >= 4, 120)
     children = children_of(killed.pid)
     os.kill(killed.pid, signal.SIGKILL)
@@ -341,7 +335,7 @@ def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, 
     until(lambda: not any(child.exists() for child in children))  # workers do not stay behind
     there = len(list(Store(tmp_path / "killed")))
     assert 4 <= there < 6
-    assert main([*arguments, str(tmp_path / "killed")]) == 0
+    assert main([*arguments, *in_processes]) == 0
     assert main([*arguments, str(tmp_path / "whole")]) == 0
     one, other = ([outcome(r) for r in Store(tmp_path / name)] for name in ("killed", "whole"))
     assert sorted(one, key=str) == sorted(other, key=str)
