@@ -327,11 +327,10 @@ def test_the_methods_are_those_of_the_paper_and_those_users_have() -> None:
 def test_a_campaign_killed_and_resumed_equals_one_never_stopped(tmp_path: Path, workers: str) -> None:
     arguments = ["bench", "run", "--task", TINY, "--method", "sobol,ucb", "--reps", "3", "--out"]
     in_processes = [str(tmp_path / "killed"), "--workers", workers]
-    killed = Forked("-m", "modeseek", *arguments, *in_processes)
-    until(lambda: len(list(Store(tmp_path / "killed"))) >= 4, 120)
-    children = children_of(killed.pid)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    with Forked("-m", "modeseek", *arguments, *in_processes) as killed:
+        until(lambda: len(list(Store(tmp_path / "killed"))) >= 4, 120)
+        children = children_of(killed.pid)
+        killed.kill()
     until(lambda: not any(child.exists() for child in children))  # workers do not stay behind
     there = len(list(Store(tmp_path / "killed")))
     assert 4 <= there < 6
