@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.linear import Constraint, Linear, name_of, violated
 from modeseek.parameters import Categorical, Float, Int, Parameter
-from modeseek.region import Region
 from modeseek.typing import Array, Params
+
+if TYPE_CHECKING:
+    from modeseek.region import Region
 
 __all__ = ["Categorical", "Float", "Int", "Linear", "Space"]
 
@@ -92,7 +94,7 @@ class Space:
                 )
         self._constraints: tuple[Constraint, ...] = tuple(given)
         self._feasible_grid: Array | None = None
-        self._region = Region(self) if given else None
+        self._region = _region_of(self) if given else None
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -101,7 +103,7 @@ class Space:
 
     def region(self, fixed: Mapping[str, Any] | None = None) -> Region | None:
         """Where in the cube to search when some values are fixed; None where that is all of it."""
-        return Region(self, fixed) if fixed else self._region
+        return _region_of(self, fixed) if fixed else self._region
 
     @property
     def d(self) -> int:
@@ -316,3 +318,9 @@ def _edge(i: int, low: float, high: float) -> Float:
         return Float(low, high)
     except SpaceError as error:
         raise SpaceError(f"coordinate {i} of the box: {error}") from error
+
+
+def _region_of(space: Space, fixed: Mapping[str, Any] | None = None) -> Region:
+    from modeseek.region import Region  # here: a space without constraints has no need of torch
+
+    return Region(space, fixed)

@@ -80,6 +80,7 @@ def load(location: str, name: str) -> list[optuna.trial.FrozenTrial]:
     return trials
 
 
+@pytest.mark.filterwarnings("ignore:.*deleted while still open:ResourceWarning")  # a command ends with its process
 def test_several_workers_share_a_study_and_it_goes_on(location: str) -> None:
     assert main(arguments("quick", location, "--trials", "5", "--workers", "2")) == 0
     assert main(arguments("quick", location, "--trials", "7")) == 0
