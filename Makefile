@@ -66,9 +66,10 @@ bench: $(STAMP)  ## seconds per stage and per suggestion, beside floors, BoTorch
 	$(BIN)/python -m benchmarks.samplers
 	$(BIN)/python -m benchmarks.threads
 
-report: $(STAMP)  ## docs/results from the records in results/, and the README's table from it
+report: $(STAMP)  ## docs/results from the records in results/, and the tables of README.md and docs/reproduction.md from it
 	$(BIN)/modeseek report results/ --out docs/results
 	$(BIN)/python docs/readme_table.py
+	$(BIN)/python docs/reproduction_table.py
 
 lock: $(STAMP)  ## write requirements-dev.lock anew, after constraints.txt has changed
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-deps \

@@ -11,7 +11,19 @@ from pathlib import Path
 
 from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Store
-from modeseek.bench.report import ablations, cost, departures, distribution, figures, ingredients, page, seconds, theory
+from modeseek.bench.report import (
+    ablations,
+    claims,
+    cost,
+    departures,
+    distribution,
+    figures,
+    ingredients,
+    page,
+    presets,
+    seconds,
+    theory,
+)
 from modeseek.bench.report.curves import MIN_PAIRS, REFERENCE, Gathered, gather, in_order
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_reach, summary_table
@@ -65,7 +77,7 @@ def _sections(results: Path) -> list[Section]:
     records = list(Store(results))
     compared, ablated, removed, departed = ablations.split(gather(records))
     failures = Counter((record.task, record.method) for record in records if record.status == "failed")
-    sections = _of_methods(compared, failures)
+    sections = [*_on_the_paper(compared, ablated, results), *_of_methods(compared, failures)]
     if ablated:
         sections.append(
             Section(
@@ -110,10 +122,7 @@ def _of_methods(gathered: Gathered, failures: Failures) -> list[Section]:
         {task: gathered[task] for task in names if task in gathered} for names in (validation_names(), task_names())
     )
     of_own = {task: methods for task, methods in gathered.items() if task not in of_paper | of_validation}
-    synthetic, real = (
-        {task: methods for task, methods in of_paper.items() if (find_task(task).values is None) == is_real}
-        for is_real in (False, True)
-    )
+    synthetic, real = _of_figures(gathered)
     return [
         *_against({"the paper's tasks": of_paper, "validation tasks": of_validation, "own tasks": of_own}),
         *_tables(
@@ -139,6 +148,28 @@ def _of_methods(gathered: Gathered, failures: Failures) -> list[Section]:
             failed=_failed(failures, list(of_own)),
         ),
         *_curves(of_own, "own-curves", "Own tasks: regret over evaluations"),
+    ]
+
+
+def _of_figures(gathered: Gathered) -> tuple[Gathered, Gathered]:
+    """The paper's synthetic and real tasks."""
+    of_paper = {task: gathered[task] for task in task_names() if task in gathered}
+    synthetic = {task: methods for task, methods in of_paper.items() if find_task(task).values is not None}
+    return synthetic, {task: methods for task, methods in of_paper.items() if task not in synthetic}
+
+
+def _on_the_paper(compared: Gathered, ablated: Gathered, results: Path) -> list[Section]:
+    """What became of the paper's claims."""
+    synthetic, real = _of_figures(compared)
+    found = claims.table(claims.Evidence(synthetic, real, ablated, results))
+    readings = presets.table(presets.groups_of(synthetic, real))
+    return [
+        *([Section("claims", "The paper's claims", claims.NOTE, found)] if found.cells else []),
+        *(
+            [Section("readings", "The paper's method against its baselines", presets.NOTE, readings)]
+            if readings.cells
+            else []
+        ),
     ]
 
 

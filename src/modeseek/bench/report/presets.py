@@ -1,0 +1,134 @@
+"""The paper's method in three readings against its own baselines: on how many tasks better, level, worse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from modeseek.bench.methods.variants import DEFAULT, PRESET, PRINTED
+from modeseek.bench.report.curves import (
+    LEVEL,
+    MEASURES,
+    MIN_PAIRS,
+    Curves,
+    Gathered,
+    Measure,
+    Verdict,
+    difference,
+    holm,
+    p_value,
+    verdict,
+)
+from modeseek.bench.report.table import Row, Table
+
+READINGS = (PRINTED, PRESET, DEFAULT)
+BASELINES = ("pi", "ei", "ucb", "ts", "gibbon", "jes", "pes")  # the paper's
+BEST = "the best of them"
+VERDICTS: tuple[Verdict, ...] = ("better", "level", "worse")
+
+NOTE = (
+    "On how many of the paper's tasks each reading of its method is better / level / worse than each of its baselines "
+    "(Wilcoxon signed-rank over replications, 5 %), at the end and all along (area under log regret); in brackets, how "
+    "many are still better / worse with Holm's correction for the tasks of the cell. Of our own and BoTorch's way to "
+    f"maximize an acquisition function the one with more replications counts. {BEST.capitalize()}: by task, the one "
+    "with the lowest mean difference, which favours the baselines, since the same replications choose it."
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A reading against a rival, by task."""
+
+    verdicts: dict[str, Verdict]
+    corrected: dict[str, Verdict]  # by Holm's correction
+
+    def count(self, which: Verdict, corrected: bool = False) -> int:
+        """Tasks with this verdict."""
+        return list((self.corrected if corrected else self.verdicts).values()).count(which)
+
+    def __str__(self) -> str:
+        """For a cell."""
+        if not self.verdicts:
+            return ""
+        counts = " / ".join(str(self.count(v)) for v in VERDICTS)
+        return f"{counts} ({self.count('better', True)} / {self.count('worse', True)})"
+
+
+def baseline(methods: dict[str, Curves], name: str) -> Curves | None:
+    """The paper's method of this name as far as it was run: ours or BoTorch's, whichever has more replications."""
+    found = [c for key in (name, f"{name}-botorch") if (c := methods.get(key)) is not None]
+    return max(found, key=lambda c: len(c.replications), default=None)
+
+
+def best_baseline(methods: dict[str, Curves], reading: Curves, what: Measure) -> Curves | None:
+    """The one of the paper's baselines with the lowest mean difference from a reading, with enough pairs for a test."""
+    found = [c for name in BASELINES if (c := baseline(methods, name)) is not None]
+    able = [c for c in found if len(difference(c, reading, what)) >= MIN_PAIRS]
+    return min(able, key=lambda c: float(difference(c, reading, what).mean()), default=None)
+
+
+def compare(gathered: Gathered, reading: str, rival: str, what: Measure) -> Comparison:
+    """A reading against one of BASELINES, or against BEST, on the tasks where both have enough replications."""
+    tested: dict[str, tuple[Verdict, float]] = {}
+    for task, methods in gathered.items():
+        if (ours := methods.get(reading)) is None:
+            continue
+        theirs = best_baseline(methods, ours, what) if rival == BEST else baseline(methods, rival)
+        if theirs is not None and (judged := verdict(ours, theirs, what)) is not None:
+            tested[task] = judged, p_value(ours, theirs, what)
+    corrected = holm([p for _, p in tested.values()])
+    return Comparison(
+        {task: judged for task, (judged, _) in tested.items()},
+        {
+            task: judged if p < LEVEL else "level"
+            for (task, (judged, _)), p in zip(tested.items(), corrected, strict=True)
+        },
+    )
+
+
+def table(groups: dict[str, Gathered]) -> Table:
+    """A line per reading and rival, a column per group of tasks and measure."""
+    cells, rows = [], list[Row]()
+    for reading in READINGS:
+        for rival in (*BASELINES, BEST):
+            texts = []
+            for group, gathered in groups.items():
+                for what, label in MEASURES.items():
+                    found = compare(gathered, reading, rival, what)
+                    texts.append(str(found))
+                    rows.append(_row(reading, rival, group, label, found))
+            if any(texts):
+                cells.append([reading, rival, *texts])
+    header = [f"{group}, {label}" for group in groups for label in MEASURES.values()]
+    return Table(["method", "against", *header], cells, rows)
+
+
+def _row(reading: str, rival: str, group: str, label: str, found: Comparison) -> Row:
+    row: Row = {"method": reading, "against": rival, "tasks": group, "measure": label}
+    for v in VERDICTS:
+        row[v] = found.count(v)
+        row[f"{v} by Holm"] = found.count(v, True)
+    row["better on"], row["worse on"] = (_on(found, v) for v in ("better", "worse"))
+    return row
+
+
+def _on(found: Comparison, which: str) -> str:
+    return ", ".join(task for task, v in found.verdicts.items() if v == which)
+
+
+def late_progress(gathered: Gathered, method: str) -> float:
+    """How much of its mean regret a method has left over the last quarter of the budget, the median over tasks."""
+    shares = []
+    for methods in gathered.values():
+        if (curves := baseline(methods, method)) is not None and len(curves.replications) >= MIN_PAIRS:
+            mean = curves.regret.mean(0)
+            start = curves.n_initial + (len(mean) - curves.n_initial) * 3 // 4
+            shares.append(mean[-1] / mean[start - 1])
+    return float(np.median(shares)) if shares else math.nan
+
+
+def groups_of(synthetic: Gathered, real: Gathered) -> dict[str, Gathered]:
+    """As the columns are called."""
+    return {name: of for name, of in (("synthetic tasks", synthetic), ("real tasks", real)) if of}

@@ -1,0 +1,99 @@
+"""What became of the paper's claims, from records whose answers are known."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from modeseek.bench.campaign.records import Record, Store
+from modeseek.bench.measure import theory
+from modeseek.bench.measure.measurements import write
+from modeseek.bench.methods import variants
+from modeseek.bench.report import ablations, claims, presets
+from modeseek.bench.report.claims import Evidence
+from modeseek.bench.report.curves import Gathered, gather
+
+Make = Callable[[str, str, int, float], Record]
+ROOT = Path(__file__).parents[3]
+TASKS = ("griewank-3", "shekel-4")
+
+
+def gathered(tmp_path: Path, make_record: Make, levels: dict[tuple[str, str], float], reps: int = 12) -> Gathered:
+    store = Store(tmp_path)
+    for (task, method), level in levels.items():
+        for replication in range(reps):
+            store.append(make_record(task, method, replication, level))
+    return gather(store)
+
+
+def test_a_reading_is_counted_against_each_baseline_and_the_best(tmp_path: Path, make_record: Make) -> None:
+    levels = {("griewank-3", "dms-paper"): 0.1, ("griewank-3", "ei"): 1.0, ("griewank-3", "ucb"): 0.01}
+    levels |= {("shekel-4", "dms-paper"): 0.1, ("shekel-4", "ei-botorch"): 1.0, ("shekel-4", "logei"): 0.001}
+    of = gathered(tmp_path, make_record, levels)
+    against_ei = presets.compare(of, "dms-paper", "ei", "final")
+    assert against_ei.verdicts == dict.fromkeys(TASKS, "better"), "BoTorch's where ours was not run"
+    against_best = presets.compare(of, "dms-paper", presets.BEST, "final")
+    assert against_best.verdicts == {"griewank-3": "worse", "shekel-4": "better"}, "LogEI is not the paper's"
+    assert str(against_best) == "1 / 0 / 1 (1 / 1)"
+    assert str(presets.compare(of, "dms-printed", "ei", "final")) == ""
+    lines = {(line[0], line[1]): line[2:] for line in presets.table(presets.groups_of(of, {})).cells}
+    assert lines["dms-paper", "ei"][0] == "2 / 0 / 0 (2 / 0)"
+    assert ("dms-paper", "pes") not in lines
+
+
+def test_a_count_of_many_tests_is_corrected(tmp_path: Path, make_record: Make) -> None:
+    of = gathered(tmp_path, make_record, {("griewank-3", m): 0.1 for m in ("dms-paper", "ei")}, reps=6)
+    regret = of["griewank-3"]["ei"].regret
+    regret[:, -1] = of["griewank-3"]["dms-paper"].regret[:, -1] + np.arange(1, 7)  # p = 1/32, the least of six pairs
+    one = presets.compare(of, "dms-paper", "ei", "final")
+    two = presets.compare({**of, "shekel-4": of["griewank-3"]}, "dms-paper", "ei", "final")
+    assert (one.count("better"), one.count("better", True)) == (1, 1)
+    assert (two.count("better"), two.count("better", True)) == (2, 0)
+
+
+def test_claims_about_ablations_follow_the_tests_and_not_the_means(tmp_path: Path, make_record: Make) -> None:
+    levels: dict[tuple[str, str], float] = {}
+    for task in variants.ABLATION_TASKS:
+        levels |= {(task, method): 0.1 for method in variants.ablations(task)}
+        levels |= {(task, "dms-paper[K=0]"): 0.2, (task, "dms-paper[rho=3]"): 1.0}
+        levels[task, "dms-paper[train_on=observed]"] = 1.0 if task == claims.HIGH else 0.01
+    of = gathered(tmp_path, make_record, levels)
+    of["levy-10"]["dms-paper"].regret[0, -1] = 1e6  # one stuck run makes the preset's mean the worst of all
+    found = {f.claim: f for f in claims._ablations(Evidence({}, {}, ablations.split(of).ablated, tmp_path))}
+    status = {claim.split(" ")[0]: f.status for claim, f in found.items()}
+    assert status["Without"] == "partly", "worse on Levy-10 alone"
+    assert status["Short-run"] == "reproduced"
+    assert status["Too"] == "reproduced"
+    assert status["ρ"] == "not"
+    assert status["The"] == "reproduced"
+    assert "0:" in found["Short-run L-BFGS outperforms Sobol points alone (K = 0)"].found
+
+
+def test_claims_about_the_bound_have_fitted_rates(tmp_path: Path) -> None:
+    def terms(x: float, e1: float, e2: float) -> dict[str, list[float]]:
+        return {"subopt": [e1 + e2 + 0.5 * x, e1], "e1": [e1] * 2, "e2": [e2] * 2, "gap": [x, 0.0]}
+
+    rows = [{"varied": "n", "n": n, "m": 1, "t0": 0.1, **terms(0.01, 5 / n, 1.0)} for n in (10, 20, 40)]
+    rows += [{"varied": "m", "n": 1, "m": m, "t0": 0.1, **terms(0.0, 1.0, m**-0.25)} for m in (10, 20, 40)]
+    rows += [{"varied": "t0", "n": 1, "m": 1, "t0": t, **terms(0.0, 1.0, t)} for t in (0.1, 0.2, 0.4)]
+    write(tmp_path / "theory.json", rows)
+    assert len(theory.load(tmp_path / "theory.json")) == 3
+    found = list(claims._theory(Evidence({}, {}, {}, tmp_path)))
+    assert [f.status for f in found] == ["partly", "reproduced", "partly", "not"]
+    assert "held in 15 of 18 measurements, and in 18 with the gap" in found[0].found
+    assert "n^(-1.00)" in found[1].found
+    assert "rises as t0^(+1.00)" in found[3].found
+    assert claims.fitted_rate([1, 2, 4], [3, 12, 48]) == pytest.approx(2.0)
+
+
+def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
+    script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
+    text = script["PAGE"].read_text()
+    assert script["filled"](text) == text, "`make report` refreshes the table"
+    other = tmp_path / "claims.csv"
+    other.write_text("number,claim,place,status,found,command\n1,It works,Sec. 5,not,1 of 3,theory\n")
+    assert "| 1 | It works | Sec. 5 | **not** | 1 of 3 | `modeseek bench theory` |" in script["filled"](text, other)
