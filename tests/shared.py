@@ -59,10 +59,11 @@ def run(opt: Optimizer, n: int, f: Callable[[Params], float] = sphere) -> Optimi
 
 def until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait for a condition; a test fails when it does not come true in time."""
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.01
     while not condition():
         assert time.monotonic() < end, f"not so after {seconds} s"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(1.3 * pause, 0.1)  # to look may cost as much as what is waited for
 
 
 def is_alive(pid: int) -> bool:

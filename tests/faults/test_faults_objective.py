@@ -192,8 +192,7 @@ def test_fault_25_workers_leave_ctrl_c_to_their_parent():
     assert len(result.trials) == 3
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_fault_01_a_region_that_always_fails_is_left(seed):
+def test_fault_01_a_region_that_always_fails_is_left():
     """Without an outcome there, a surrogate that forgot failed trials would propose the same place again and again."""
 
     def objective(x):
@@ -204,9 +203,7 @@ def test_fault_01_a_region_that_always_fails_is_left(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         box, config = Space.box([0, 0], [1, 1]), DMSConfig.fast()
-        result = minimize(
-            objective, box, 28, seed=seed, config=config, n_initial=8, catch=(ValueError,), progress=False
-        )
+        result = minimize(objective, box, 28, seed=0, config=config, n_initial=8, catch=(ValueError,), progress=False)
     failed = [trial.state is TrialState.FAILED for trial in result.trials]
     assert sum(failed) <= 11
     assert result.best.value < -0.6

@@ -25,7 +25,7 @@ from gpytorch.means import LinearMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
-from modeseek import CollapseWarning, ConfigError, DMSConfig, ModeseekError
+from modeseek import CollapseWarning, ConfigError, ModeseekError
 from modeseek.design import sobol
 from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.botorch_models import PosteriorSurrogate, closed_form
@@ -259,7 +259,7 @@ def test_a_loop_beats_sobol(kernel: Callable[[], MaternKernel | None]) -> None:
         for i in range(10):
             model = SingleTaskGP(X, Y, covar_module=kernel())
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            x = dms_candidates(model, f.bounds, config=DMSConfig.fast(), generator=generator(100 * seed + i))
+            x = dms_candidates(model, f.bounds, config=TRAINED, generator=generator(100 * seed + i))
             X, Y = torch.cat([X, x]), torch.cat([Y, f(x)[:, None]])
         ours.append(Y.max())
         theirs.append(f(sobol(18, 3, generator(seed))).max())

@@ -23,7 +23,7 @@ from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarnin
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.proposer import generator
-from shared import SMALLEST
+from shared import SMALLEST, TRAINED
 
 FAIR = DMSConfig(m=128, S=64, epochs=30, steps=10, hidden=32)
 SQUARE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.0, 1.0)}
@@ -583,7 +583,7 @@ def test_pruned_and_failed_trials_are_left_behind():
             return float("nan")
         return (x - 0.4) ** 2 + (y - 0.4) ** 2 - 0.3 * (x + y > 1.4)
 
-    study = optuna.create_study(sampler=DMSSampler(seed=0, n_startup_trials=8, config=DMSConfig.fast()))
+    study = optuna.create_study(sampler=DMSSampler(seed=0, n_startup_trials=8, config=TRAINED))
     study.optimize(objective, n_trials=35)
     lost = [t for t in study.trials if t.state != optuna.trial.TrialState.COMPLETE]
     assert 0 < len(lost) <= 14

@@ -64,7 +64,7 @@ def test_four_workers_share_a_study_and_one_is_killed(storage: str, tmp_path: Pa
     command = [sys.executable, WORKER, storage, "shared", *logs]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as workers:
         try:
-            victim = kill_the_hanging_one(study)
+            victim = kill_the_hanging_one(study, logs[0])
             codes, _ = workers.communicate(timeout=SECONDS)
         finally:
             with suppress(ProcessLookupError):
@@ -127,13 +127,9 @@ def test_of_two_that_announce_nearly_the_same_point_one_moves(monkeypatch: pytes
     assert max(abs(mine[name] - rivals[0][name]) for name in space) > 1e-3
 
 
-def kill_the_hanging_one(study: optuna.Study) -> int:
+def kill_the_hanging_one(study: optuna.Study, log: Path) -> int:
     """The number of the trial that was running."""
-
-    def hanging() -> list[FrozenTrial]:
-        return [trial for trial in study.get_trials(deepcopy=False) if "hanging" in trial.user_attrs]
-
-    until(hanging, SECONDS)
-    (trial,) = hanging()
+    until(log.with_suffix(".hangs").exists, SECONDS)
+    (trial,) = (trial for trial in study.get_trials(deepcopy=False) if "hanging" in trial.user_attrs)
     os.kill(trial.user_attrs["hanging"], signal.SIGKILL)
     return trial.number

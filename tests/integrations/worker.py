@@ -22,7 +22,7 @@ from modeseek.integrations.optuna import DMSSampler
 
 CHEAP = DMSConfig(m=32, S=16, epochs=3, steps=3, hidden=8)
 TRIALS = 24
-TICK = 0.3  # seconds; all workers end a trial, and ask again, almost at the same moment
+TICK = 0.5  # seconds; all workers end a trial, and ask again, almost at the same moment
 LAG = 0.015  # seconds between them: SQLite does not lock rows, so that two may take one waiting trial
 
 
@@ -56,6 +56,7 @@ def work(where: str, name: str, log: Path, index: int) -> None:
         x, y, k = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1), trial.suggest_int("k", 0, 5)
         if index == 0 and len(mine) == 2:
             trial.set_user_attr("hanging", os.getpid())
+            log.with_suffix(".hangs").touch()
             time.sleep(600)
         time.sleep(TICK - time.time() % TICK + LAG * index)
         value = measure(x, y, k)

@@ -64,10 +64,14 @@ def test_a_second_call_runs_only_what_is_missing(tmp_path: Path) -> None:
     assert len(list(store)) == 4
 
 
-def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path) -> None:
-    one = run_campaign([TINY], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
-    two = run_campaign([TINY], SMALL, Store(tmp_path / "2"), reps=2, workers=2, progress=False)
-    assert sorted(map(outcome, two), key=str) == sorted(map(outcome, one), key=str)
+@pytest.fixture(scope="module")
+def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+    return run_campaign([TINY], SMALL, Store(tmp_path_factory.mktemp("local")), reps=2, progress=False)
+
+
+def test_processes_give_the_records_of_one_after_the_other(tmp_path: Path, one_after_the_other: list[Record]) -> None:
+    two = run_campaign([TINY], SMALL, Store(tmp_path), reps=2, workers=2, progress=False)
+    assert sorted(map(outcome, two), key=str) == sorted(map(outcome, one_after_the_other), key=str)
 
 
 def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
@@ -92,11 +96,10 @@ def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
     assert stats.wilcoxon(final[1], start, alternative="greater").pvalue < 0.01
 
 
-def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path) -> None:
+def test_ray_gives_the_records_of_the_local_engine(tmp_path: Path, one_after_the_other: list[Record]) -> None:
     pytest.importorskip("ray")
-    local = run_campaign([TINY], SMALL, Store(tmp_path / "1"), reps=2, progress=False)
-    remote = run_campaign([TINY], SMALL, Store(tmp_path / "2"), reps=2, engine="ray", workers=2, progress=False)
-    assert sorted(map(outcome, remote), key=str) == sorted(map(outcome, local), key=str)
+    remote = run_campaign([TINY], SMALL, Store(tmp_path), reps=2, engine="ray", workers=2, progress=False)
+    assert sorted(map(outcome, remote), key=str) == sorted(map(outcome, one_after_the_other), key=str)
 
 
 def test_a_method_can_change_settings_of_dms() -> None:
@@ -310,7 +313,7 @@ def test_a_set_of_tasks_has_a_name(
 
 def test_a_task_for_validation_runs_as_the_papers_do(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    run_campaign(["gramacy-lee-1"], ["sobol"], store, reps=2, workers=2, progress=False)
+    run_campaign(["gramacy-lee-1"], ["sobol"], store, reps=2, progress=False)
     for record in store:
         assert record.status == "complete", record.error
         assert len(record.values) == 30
