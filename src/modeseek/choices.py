@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from modeseek.conditions import When, checked_when, when_to_json
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
@@ -45,11 +46,15 @@ class Categorical:
     gets a member as itself. Where a value is told, whatever is equal to a choice stands for it, as "relu" does for a
     StrEnum's member of that value. Files hold a member by its name; what reads them never imports a class, so a saved
     run with such choices is loaded with its space: `Optimizer.load(path, space=space)`, or `minimize` as before.
+
+    `when={"model": "svm"}`: it exists only where the parameter "model" is "svm"; see docs/conditional.md.
     """
 
     choices: Sequence[Choice]
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when(self.when))
         if isinstance(self.choices, str | bytes) or not isinstance(self.choices, Sequence | np.ndarray):
             raise SpaceError(f"choices must be a list, not {self.choices!r}")
         choices = tuple(_scalar(choice) for choice in self.choices)
@@ -109,9 +114,14 @@ class Categorical:
         """The coordinates of all choices."""
         return np.asarray(centre_of(np.arange(self.size), self.size))
 
+    def borders(self) -> Array:
+        """The coordinates between neighbouring choices, one fewer than there are choices."""
+        return np.arange(1, self.size) / self.size
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON-able values."""
-        return {"choices": [self.to_json(choice) for choice in self.choices]}
+        when = {} if self.when is None else {"when": when_to_json(self.when)}
+        return {"choices": [self.to_json(choice) for choice in self.choices], **when}
 
     def to_json(self, choice: Choice) -> Any:
         """A choice as it stands in a file; a member by its name, since its value may be anything."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from modeseek.embedding import PLAIN, Embedding
 from modeseek.outcome_transforms import BAD_OUTLIER, standardize
 from modeseek.surrogate import GP, Hyperparameters, fit
 
@@ -102,12 +103,13 @@ class ConstrainedGP:
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
     """The GP of the objective with those of the constraints (b x n x q), observed at X (b x n x d)."""
-    return ConstrainedGP(objective, *margins_of(X, constraints))
+    return ConstrainedGP(objective, *margins_of(X, constraints, objective.embedding))
 
 
-def margins_of(X: Tensor, constraints: Tensor) -> tuple[GP, Tensor]:
+def margins_of(X: Tensor, constraints: Tensor, embedding: Embedding = PLAIN) -> tuple[GP, Tensor]:
     """A GP of each margin, q x b, and its threshold, q x b, from constraints (b x n x q, feasible where at most 0)."""
     g = -constraints.movedim(-1, 0)
     # The threshold goes through the same map as the margins, as one more of them.
     standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), BAD_OUTLIER)
-    return fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1]), standardized[..., -1]
+    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1], embedding=embedding)
+    return margins, standardized[..., -1]

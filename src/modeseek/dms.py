@@ -25,6 +25,7 @@ from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
 from modeseek.draws import Draws, Randomness
+from modeseek.embedding import PLAIN, Embedding
 from modeseek.modes import dominant_mode
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset
@@ -88,6 +89,7 @@ def suggest(
     rounding: Rounding | None = None,
     left: int | None = None,
     region: Region | None = None,
+    embedding: Embedding = PLAIN,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -102,10 +104,11 @@ def suggest(
         rounding: to inputs that can be evaluated, where some parameters are discrete.
         left: evaluations until the end of the run, this one included; None: not known.
         region: where to search, where that is not all of the cube.
+        embedding: how the surrogate sees an input.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
-    objective = fit_surrogate(X, Y, config, state, pending)
+    objective = fit_surrogate(X, Y, config, state, pending, embedding)
     gp = objective if constraints is None else constrain(objective, X, constraints)
     clock.lap("fit")
     found = seek(gp, config, source, None if state is None else state.network, rounding, left, clock, region)
@@ -194,21 +197,28 @@ def seek(
 
 
 def fit_surrogate(
-    X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, pending: Tensor | None = None
+    X: Tensor,
+    Y: Tensor,
+    config: DMSConfig,
+    state: State | None = None,
+    pending: Tensor | None = None,
+    embedding: Embedding = PLAIN,
 ) -> GP:
     """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
-    gp, _ = fit_mapped(X, Y, config, state)
+    gp, _ = fit_mapped(X, Y, config, state, embedding)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 
-def fit_mapped(X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None) -> tuple[GP, OutcomeMap]:
+def fit_mapped(
+    X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, embedding: Embedding = PLAIN
+) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    y, outcomes = _shaped(X, Y, config.warp)
-    return fit(X, y, warm), outcomes
+    y, outcomes = _shaped(X, Y, config.warp, embedding)
+    return fit(X, y, warm, embedding=embedding), outcomes
 
 
-def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> tuple[Tensor, OutcomeMap]:
+def _shaped(X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding) -> tuple[Tensor, OutcomeMap]:
     """The outcomes as the surrogate sees them, b x n, and the map to them."""
     if warping == "never":
         return mapped_by_standardize(Y)
@@ -217,7 +227,7 @@ def _shaped(X: Tensor, Y: Tensor, warping: Warping) -> tuple[Tensor, OutcomeMap]
     n = X.shape[-2]
     some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
     return mapped_by_warp(
-        Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some]) + log_slope[..., some].sum(-1)
+        Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some], embedding) + log_slope[..., some].sum(-1)
     )
 
 

@@ -125,7 +125,7 @@ class Optimizer:
         gp, _ = self._surrogate()
         history = self._trials.history(self.direction)
         with computing(self.device, self._settings.threads):
-            chosen = recommended(gp.X[0], history.constraints, gp.posterior(gp.X)[0][0])
+            chosen = recommended(gp, history.constraints)
         return self._trials.having(TrialState.COMPLETE)[chosen]
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
@@ -165,7 +165,7 @@ class Optimizer:
             return predict(self.space, gp, outcomes, self.direction, params)
 
     def _surrogate(self) -> tuple[GP, OutcomeMap]:
-        return surrogate_of(self._trials.history(self.direction), self._settings, self._proposer.state)
+        return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)
 
     @overload
     def ask(self, n: None = None, *, left: int | None = None, fixed: Mapping[str, Any] | None = None) -> Trial: ...

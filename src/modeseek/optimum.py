@@ -21,6 +21,7 @@ from modeseek.computing import computing
 from modeseek.constraints import margins_of
 from modeseek.dms import State, fit_mapped
 from modeseek.draws import Draws
+from modeseek.embedding import PLAIN, Embedding, embedding_of
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
 from modeseek.hyperparameters import Several, draw_hyperparameters
@@ -99,7 +100,7 @@ class Optimum:
             several = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
         self._several, (gp, scale) = several, several
         mu = gp.posterior(gp.X)[0] * scale[:, None]
-        limits = _Limits.of(gp.X[0], constraints)
+        limits = _Limits.of(gp.X[0], constraints, gp.embedding)
         best = torch.where(limits.recommendable, mu.mean(0).nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
         point = gp.X[:, int(best), :][:, None]
         source = Draws.of(generator, gp.X.shape[:-2])
@@ -140,7 +141,7 @@ class Optimum:
             settings: of the proposer.
             state: where the surrogate's fit starts; None: anew.
         """
-        gp, outcomes = surrogate_of(history, settings, state)
+        gp, outcomes = surrogate_of(space, history, settings, state)
         source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
         with computing(settings.device, settings.threads):
             draws = whole_number("draws", draws, 1)
@@ -243,7 +244,9 @@ class Optimum:
         return f" and {self.space.d - MOST_NAMED} more" if self.space.d > MOST_NAMED else ""
 
 
-def surrogate_of(history: History, settings: Settings, state: State | None = None) -> tuple[GP, OutcomeMap]:
+def surrogate_of(
+    space: Space, history: History, settings: Settings, state: State | None = None
+) -> tuple[GP, OutcomeMap]:
     """The surrogate of a history's outcomes, and the map between its units and theirs; TrialError without outcomes.
 
     Outcomes keep their shape. Proposals are made with bad ones drawn together, which helps to find the optimum and
@@ -253,7 +256,8 @@ def surrogate_of(history: History, settings: Settings, state: State | None = Non
         raise TrialError("there is no completed trial yet, so that nothing is known of the optimum")
     with computing(settings.device, settings.threads):
         X, Y = (torch.from_numpy(rows)[None].to(settings.device) for rows in (history.X, history.Y))
-        return fit_mapped(X, Y, replace(settings.config, warp="never"), state)
+        embedding = embedding_of(space, settings.device)
+        return fit_mapped(X, Y, replace(settings.config, warp="never"), state, embedding)
 
 
 class _Limits(NamedTuple):
@@ -265,7 +269,7 @@ class _Limits(NamedTuple):
     thresholds: Tensor | None = None  # q x 1
 
     @classmethod
-    def of(cls, X: Tensor, constraints: Array | None) -> _Limits:
+    def of(cls, X: Tensor, constraints: Array | None, embedding: Embedding = PLAIN) -> _Limits:
         """From constraints (n x q) observed at X (n x d); TrialError where no observation is feasible."""
         if constraints is None or constraints.size == 0:
             every = torch.ones(len(X), dtype=torch.bool, device=X.device)
@@ -274,7 +278,7 @@ class _Limits(NamedTuple):
         feasible = (limits <= 0).all(-1)
         if not bool(feasible.any()):
             raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
-        margins, thresholds = margins_of(X[None], limits[None])
+        margins, thresholds = margins_of(X[None], limits[None], embedding)
         probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)[0]
         return cls(feasible, probable if bool(probable.any()) else feasible, margins, thresholds)
 
@@ -289,9 +293,10 @@ class _Limits(NamedTuple):
         )
 
 
-def recommended(X: Tensor, constraints: Array, mu: Tensor) -> int:
-    """Which of the observed inputs (n x d) has the best posterior mean (n) and is feasible."""
-    allowed = _Limits.of(X, constraints).recommendable
+def recommended(gp: GP, constraints: Array) -> int:
+    """Which of the observed inputs of a GP (a batch of one) has the best posterior mean and is feasible."""
+    allowed = _Limits.of(gp.X[0], constraints, gp.embedding).recommendable
+    mu = gp.posterior(gp.X)[0][0]
     return int(torch.where(allowed, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from modeseek.checks import is_whole
 from modeseek.choices import Categorical, Choice, bin_of, centre_of, plain
+from modeseek.conditions import When, checked_when, when_to_json
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
@@ -72,20 +73,27 @@ class _Bounds:
         return value
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, as JSON-able values."""
-        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+        """The fields, as JSON-able values; no condition where there is none."""
+        fields: dict[str, Any] = dataclasses.asdict(self)  # type: ignore[call-overload]
+        when = fields.pop("when")
+        return fields if when is None else {**fields, "when": when_to_json(when)}
 
 
 @dataclass(frozen=True)
 class Float(_Bounds):
-    """A real parameter in [low, high]; `log=True` spreads it by its logarithm, `step` keeps to low + k * step."""
+    """A real parameter in [low, high]; `log=True` spreads it by its logarithm, `step` keeps to low + k * step.
+
+    `when={"model": "svm"}`: it exists only where the parameter "model" is "svm"; see docs/conditional.md.
+    """
 
     low: float
     high: float
     log: bool = False
     step: float | None = None
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when(self.when))
         self._convert(as_real, "low", "high")
         if not self.low < self.high:
             raise SpaceError(f"low must be below high, not low={self.low}, high={self.high}")
@@ -157,6 +165,10 @@ class Float(_Bounds):
         """The coordinates of all values, when there are finitely many."""
         return np.asarray(centre_of(np.arange(self.size), int(self.size)))
 
+    def borders(self) -> Array:
+        """The coordinates between neighbouring values, when there are finitely many."""
+        return np.arange(1, self.size) / self.size
+
     def _value(self, k: int) -> float:
         # Exact decimal arithmetic: 0 + 3 * 0.1 is 0.3 and not 0.30000000000000004.
         return float(_exact(self.low) + k * _exact(self.step))
@@ -168,14 +180,19 @@ def _exact(x: float | None) -> Fraction:
 
 @dataclass(frozen=True)
 class Int(_Bounds):
-    """An integer parameter in low, low + step, ..., high; `log=True` spreads it by its logarithm."""
+    """An integer parameter in low, low + step, ..., high; `log=True` spreads it by its logarithm.
+
+    `when={"model": "svm"}`: it exists only where the parameter "model" is "svm"; see docs/conditional.md.
+    """
 
     low: int
     high: int
     log: bool = False
     step: int = 1
+    when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "when", checked_when(self.when))
         self._convert(_whole, "low", "high", "step")
         if self.low > self.high:
             raise SpaceError(f"low must not be above high, not low={self.low}, high={self.high}")
@@ -219,6 +236,13 @@ class Int(_Bounds):
     def centres(self) -> Array:
         """The coordinates of all values."""
         return np.asarray(self._coordinate(np.arange(self.size)))
+
+    def borders(self) -> Array:
+        """The coordinates between neighbouring values."""
+        if not self.log:
+            return np.arange(1, self.size) / self.size
+        low, high = self._log_edges()
+        return (np.log(np.arange(1, self.size) + self.low - 0.5) - low) / (high - low)
 
     def _index(self, u: Any) -> Any:
         if not self.log:

@@ -10,7 +10,7 @@ of a Gaussian process share its ω, which are shifted Sobol points: their error 
 (docs/optimum.md).
 
 Notation as in surrogate.py, and
-    P   number of draws          ω   b x F x d    frequencies            a, b   b x P x F    their amplitudes
+    P   number of draws          ω   b x F x D    frequencies            a, b   b x P x F    their amplitudes
     s   points of each draw      x   b x P x s x d                       u      b x P x n    A (y − c − g(X) − ε)
 """
 
@@ -26,7 +26,6 @@ from torch import Tensor
 from modeseek.design import sobol
 from modeseek.draws import Draws, Randomness
 from modeseek.lbfgs import lbfgs
-from modeseek.linalg import kernel
 from modeseek.pseudo import Rounding
 from modeseek.region import Region
 from modeseek.surrogate import GP, evenly
@@ -55,11 +54,11 @@ class Paths:
 
     def everywhere(self, x: Tensor) -> Tensor:
         """All draws at the same inputs x (b x m x d): b x P x m."""
-        return self._prior(x) + self.update @ kernel(self.gp.X, x, self.gp.hyperparameters.lengthscale)
+        return self._prior(x) + self.update @ self.gp.kernel(self.gp.X, x)
 
     def _prior(self, x: Tensor) -> Tensor:
         """c + g at x (b x m x d): b x P x m."""
-        phase = self.frequencies @ x.mT
+        phase = self.frequencies @ self.gp.embedding(x).mT
         return (self.cosines @ phase.cos()).add_(self.sines @ phase.sin()).add_(self.gp.mean[..., None, None])
 
     def value(self, x: Tensor) -> Tensor:
@@ -71,18 +70,18 @@ class Paths:
 
         ∇g = F^(−½) Σ_j (b_j cos − a_j sin)(ω_j·x) ω_j, and ∇k_i = k_i (X_i − x)/ℓ² as in `GP.grad`.
         """
-        *rows, s, d = x.shape
-        flat, lengthscale = x.flatten(-3, -2), self.gp.hyperparameters.lengthscale
-        phase = (flat @ self.frequencies.mT).unflatten(-2, (-1, s))
+        s = x.shape[-2]
+        flat = x.flatten(-3, -2)
+        phase = (self.gp.embedding(flat) @ self.frequencies.mT).unflatten(-2, (-1, s))
         cos, sin = phase.cos(), phase.sin_()
         a, b = self.cosines[..., None], self.sines[..., None]  # b x P x F x 1
-        weights = kernel(flat, self.gp.X, lengthscale).unflatten(-2, (-1, s)).mul_(self.update[..., None, :])
+        weights = self.gp.kernel(flat, self.gp.X).unflatten(-2, (-1, s)).mul_(self.update[..., None, :])
         total = weights.sum(-1)
         value = (cos @ a + sin @ b).squeeze(-1) + total + self.gp.mean[..., None, None]
         slope = cos.mul_(b.mT).sub_(sin.mul_(a.mT)).flatten(-3, -2)
-        pull = (weights.flatten(-3, -2) @ self.gp.X).unflatten(-2, (-1, s)) - total[..., None] * x
-        grad = (slope @ self.frequencies).view(*rows, s, d) + pull / lengthscale[..., None, None, :].square()
-        return value, grad
+        grad = self.gp.embedding.pull_back(slope @ self.frequencies, flat)
+        grad = grad + self.gp.slope(flat, (weights.flatten(-3, -2), self.gp.X))
+        return value, grad.view(x.shape)
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,9 @@ def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = No
     *batch, n, d = gp.X.shape
     draws = Draws.of(source, batch)
     features = min(FEATURES * d, MOST_FEATURES) if features is None else features
-    normal = torch.special.ndtri(sobol(features, d, draws, tuple(batch)))
-    frequencies = normal.to(gp.X) / gp.hyperparameters.lengthscale[..., None, :]
+    lengthscale = gp.embedding.spread(gp.hyperparameters.lengthscale)
+    normal = torch.special.ndtri(sobol(features, lengthscale.shape[-1], draws, tuple(batch)))
+    frequencies = normal.to(gp.X) / lengthscale[..., None, :]
     amplitudes = draws.randn(2, count, features, dtype=gp.X.dtype).to(gp.X).view(*batch, 2, count, features)
     cosines, sines = (amplitudes / math.sqrt(features)).unbind(-3)
     noise = draws.randn(count, n, dtype=gp.X.dtype).to(gp.X).view(*batch, count, n)

@@ -31,6 +31,7 @@ from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import Found, State, Suggestion
+from modeseek.embedding import embedding_of
 from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhausted
 from modeseek.history import SAME_POINT, History, fresh
 from modeseek.notices import WarnOnce
@@ -276,6 +277,7 @@ def suggest_all(
             rounding(_common_space(proposers), device, proposers[0].region),
             left=left,
             region=proposers[0].region,
+            embedding=embedding_of(_common_space(proposers), device),
         )
     _log.debug("trial %d: fit of %d evaluations, rho %g", number, suggestion.gp.evaluations, suggestion.rho)
     return suggestion

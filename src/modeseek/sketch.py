@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.linalg import kernel, with_diagonal
+from modeseek.linalg import with_diagonal
 from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, OnGP, Surrogate, evenly
 
 SIZE = 500  # r
@@ -41,25 +41,22 @@ class Sketch(OnGP):
 
     def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d. As in `GP.grad`, with U for σ."""
-        lengthscale = self.gp.hyperparameters.lengthscale
-        by_mean = kernel(x, self.X, lengthscale).mul_(self.gp.alpha[..., None, :])
+        by_mean = self.gp.kernel(x, self.X).mul_(self.gp.alpha[..., None, :])
         mu = self.gp.mean[..., None] + by_mean.sum(-1)
-        k = kernel(x, self.U, lengthscale)
+        k = self.gp.kernel(x, self.U)
         v = k @ self.M
         sigma = (1 - torch.linalg.vecdot(k, v)).clamp_min(MIN_VARIANCE).sqrt()
         by_sigma = v.mul_(k).mul_((-rho / sigma)[..., None])
-        total = by_mean.sum(-1, keepdim=True) + by_sigma.sum(-1, keepdim=True)
-        pull = by_mean @ self.X + by_sigma @ self.U - total * x
-        return mu + rho * sigma, pull / lengthscale[..., None, :].square()
+        return mu + rho * sigma, self.gp.slope(x, (by_mean, self.X), (by_sigma, self.U))
 
 
 def sketch(gp: GP, size: int = SIZE) -> Sketch:
     """The stand-in for `gp` with U spread evenly over the ranks of the outcomes."""
-    lengthscale, noise = gp.hyperparameters
+    noise = gp.hyperparameters.noise
     U, _ = evenly(gp.X, gp.y, size)
     jitter = torch.full_like(noise, JITTER)
-    chol = torch.linalg.cholesky_ex(with_diagonal(kernel(U, U, lengthscale), jitter)).L
-    V = torch.linalg.solve_triangular(chol, kernel(U, gp.X, lengthscale), upper=False)
+    chol = torch.linalg.cholesky_ex(with_diagonal(gp.kernel(U, U), jitter)).L
+    V = torch.linalg.solve_triangular(chol, gp.kernel(U, gp.X), upper=False)
     B = torch.linalg.cholesky_ex(with_diagonal(V @ V.mT, noise)).L
     eye = torch.eye(U.shape[-2], dtype=U.dtype, device=U.device).expand_as(chol)
     left = torch.linalg.solve_triangular(chol, eye, upper=False)  # L⁻¹

@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modeseek.conditions import ABSENT, Conditions
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.linear import Constraint, Linear, name_of, violated
 from modeseek.parameters import Categorical, Float, Int, Parameter
@@ -58,8 +60,9 @@ class Space:
                 raise SpaceError(f"a parameter's name must be a non-empty string, not {name!r}")
             if not isinstance(parameter, Float | Int | Categorical):
                 raise SpaceError(f"parameter {name!r} must be a Float, Int or Categorical, not {parameter!r}")
-        self._parameters: dict[str, Parameter] = dict(given)
-        self._coordinates = sorted(self._parameters)
+        self._coordinates = sorted(given)
+        self._conditions = Conditions(given, self._coordinates)
+        self._parameters: dict[str, Parameter] = self._conditions.parameters
         self._box = False
         self._constrain(constraints)
 
@@ -77,6 +80,7 @@ class Space:
             raise SpaceError(f"the bounds of a box must be two sequences of one length, not {lo.shape} and {hi.shape}")
         space = cls({f"x{i}": _edge(i, a, b) for i, (a, b) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True))})
         space._coordinates = list(space._parameters)  # "x10" sorts before "x2"; a box keeps its own order
+        space._conditions = Conditions(space._parameters, space._coordinates)
         space._box = True
         space._constrain(constraints)
         return space
@@ -126,57 +130,89 @@ class Space:
         return self._box
 
     @property
+    def conditions(self) -> Conditions:
+        """Which parameters exist where; false where all exist everywhere."""
+        return self._conditions
+
+    @property
     def size(self) -> int | float:
         """Number of configurations; `math.inf` when a parameter is continuous.
 
         Those that constraints rule out are not counted, unless there are too many to list.
         """
-        size = math.prod(p.size for p in self._parameters.values())
-        return len(self.grid()) if self._constraints and size <= LISTABLE else size
+        return len(self.grid()) if self._constraints and self._all <= LISTABLE else self._all
+
+    @cached_property
+    def _all(self) -> int | float:
+        """Number of configurations, those that constraints rule out included."""
+        if self._conditions:
+            return self._conditions.size()
+        return math.prod(p.size for p in self._parameters.values())
 
     def validate(self, params: Params) -> Params:
         """The same parameters as plain Python values (or a new array); ParameterError names what is wrong."""
         values = self._as_dict(params)
         checked: dict[str, Any] = {}
-        for name, parameter in self._parameters.items():
-            try:
-                checked[name] = parameter.check(values[name])
-            except ValueError as error:
-                raise ParameterError(f"parameter {name!r}: {error}") from error
-            except Exception as error:  # what a foreign object raises when it is looked at
-                kind = type(values[name]).__name__
-                raise ParameterError(f"parameter {name!r}: an object of type {kind} is not a value of it") from error
-        valid = np.array(list(checked.values()), dtype=np.float64) if self._box else checked
+        for name in self._conditions.order:
+            if self._conditions.exists(name, checked):
+                checked[name] = self._checked(name, values)
+            elif name in values:
+                raise ParameterError(f"parameter {name!r} exists only where {self._conditions.reason(name)}")
+        valid = self._as_params(checked)
         if (reason := violated(self._constraints, valid, checked)) is not None:
             raise ParameterError(f"constraint {reason}")
         return valid
 
+    def _checked(self, name: str, values: Mapping[str, Any]) -> Any:
+        if name not in values:
+            raise ParameterError(f"parameter {name!r} is missing")
+        try:
+            return self._parameters[name].check(values[name])
+        except ValueError as error:
+            raise ParameterError(f"parameter {name!r}: {error}") from error
+        except Exception as error:  # what a foreign object raises when it is looked at
+            kind = type(values[name]).__name__
+            raise ParameterError(f"parameter {name!r}: an object of type {kind} is not a value of it") from error
+
+    def _as_params(self, values: dict[str, Any]) -> Params:
+        """In the user's order, or as an array for a box."""
+        ordered = {name: values[name] for name in self._parameters if name in values}
+        return np.array(list(ordered.values()), dtype=np.float64) if self._box else ordered
+
     def encode(self, params: Params) -> Array:
         """Parameters to the cube: -> u: d. Raises ParameterError, naming the parameter, when they are not inside."""
         values = self._as_dict(self.validate(params))
-        return np.array([self._parameters[name].encode(values[name]) for name in self._coordinates])
+        return np.array(
+            [self._parameters[name].encode(values[name]) if name in values else ABSENT for name in self._coordinates]
+        )
 
     def decode(self, u: ArrayLike) -> Params:
         """A point of the cube to parameters that are always inside the space. u: d."""
         point = self._points(u, ndim=1).tolist()
         at = dict(zip(self._coordinates, point, strict=True))
-        values = {name: parameter.decode(at[name]) for name, parameter in self._parameters.items()}
-        return np.array(list(values.values()), dtype=np.float64) if self._box else values
+        values: dict[str, Any] = {}
+        for name in self._conditions.order:
+            if self._conditions.exists(name, values):
+                values[name] = self._parameters[name].decode(at[name])
+        return self._as_params(values)
 
     def snap(self, U: ArrayLike) -> Array:  # noqa: N803
-        """Discrete coordinates to their bin's centre, continuous ones untouched. U: n x d -> n x d."""
+        """Discrete coordinates to their bin's centre, continuous ones untouched, those without a parameter to ABSENT.
+
+        U: n x d -> n x d.
+        """
         points = self._points(U, ndim=2)
-        return np.stack(
+        snapped = np.stack(
             [self._parameters[name].snap(u) for name, u in zip(self._coordinates, points.T, strict=True)], 1
         )
+        return np.where(self._conditions.existing(snapped), snapped, ABSENT) if self._conditions else snapped
 
     def grid(self) -> Array:
         """Every configuration of a finite space that meets the constraints, as points of the cube: size x d."""
-        if math.isinf(math.prod(p.size for p in self._parameters.values())):
+        if math.isinf(self._all):
             raise SpaceError("a space with a continuous parameter has no grid")
         if self._feasible_grid is None:
-            axes = [self._parameters[name].centres() for name in self._coordinates]
-            points = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+            points = self._conditions.grid()
             self._feasible_grid = points if self._region is None else self._region.allowed(points)
         return self._feasible_grid.copy()
 
@@ -251,9 +287,6 @@ class Space:
         for name in params:
             if name not in self._parameters:
                 raise ParameterError(f"parameter {name!r} is unknown; the space has {self.names}")
-        for name in self._parameters:
-            if name not in params:
-                raise ParameterError(f"parameter {name!r} is missing")
         return params
 
     def _points(self, u: ArrayLike, ndim: int) -> Array:

@@ -11,6 +11,9 @@ Notation (b is any number of leading batch dimensions; every element is a GP of 
     x    b x m x d   where the posterior is wanted  c   b        mean
     A    b x n x n   (K + τI)⁻¹                     α   b x n    A (y − c)
 
+Where some parameters are choices, or exist only under one, the x_i are the features of embedding.py, of which those of one
+parameter share its ℓ; X and x are points of the cube all the same.
+
 The mean needs no search: for given ℓ and τ the objective is maximal at c = 1ᵀA y / 1ᵀA 1.
 
 The search costs n³ per evaluation. With more than MANY observations it has its starts on FEW of them and its end on
@@ -26,6 +29,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from modeseek.embedding import PLAIN, Embedding
 from modeseek.lbfgs import Minimum, lbfgs
 from modeseek.linalg import bordered, inverse_of, kernel, with_diagonal
 
@@ -89,7 +93,12 @@ class GP:
     inverse: Tensor
     fit_failed: Tensor  # b, the elements that fell back to prior hyperparameters
     evaluations: int = 0  # calls of the MAP objective that the fit took
+    embedding: Embedding = PLAIN
     recordable = True
+
+    def kernel(self, x: Tensor, X: Tensor) -> Tensor:  # noqa: N803
+        """k(x, X), b x m x n, for points of the cube."""
+        return _kernel(x, X, self.hyperparameters.lengthscale, self.embedding)
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and standard deviation of f at x (b x m x d), each b x m."""
@@ -108,7 +117,7 @@ class GP:
 
     def moments(self, x: Tensor) -> Moments:
         """The posterior at x (b x m x d). Its only product of order m·n² is v; the gradient has none."""
-        k = kernel(x, self.X, self.hyperparameters.lengthscale)
+        k = self.kernel(x, self.X)
         v = k @ self.inverse
         mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
         variance = 1 - torch.linalg.vecdot(k, v)
@@ -117,11 +126,20 @@ class GP:
     def grad(self, x: Tensor, at: Moments, rho: float | Tensor) -> Tensor:
         """∇μ + ρ∇σ at x, b x m x d. Overwrites `at.v`.
 
-        With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x = k_i (X_i − x)/ℓ².
+        With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x as in `slope`.
         """
         weights = at.v.mul_((-rho / at.sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(at.k)
-        pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
-        return pull / self.hyperparameters.lengthscale[..., None, :].square()
+        return self.slope(x, (weights, self.X))
+
+    def slope(self, x: Tensor, *sums: tuple[Tensor, Tensor]) -> Tensor:
+        """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d, for each pair of w_i k(x, X_i), b x m x n, and X, b x n x d.
+
+        ∂k_i/∂x = k_i (X_i − x)/ℓ².
+        """
+        z = self.embedding(x)
+        pull = sum((w @ self.embedding(X) - w.sum(-1, keepdim=True) * z for w, X in sums), torch.zeros_like(z))
+        lengthscale = self.embedding.spread(self.hyperparameters.lengthscale)
+        return self.embedding.pull_back(pull / lengthscale[..., None, :].square(), x)
 
     def with_outcomes(self, y: Tensor, mean: Tensor) -> GP:
         """This GP with other outcomes at the same inputs, b x n, and another constant mean, b."""
@@ -133,11 +151,11 @@ class GP:
         at = self.moments(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, at.mu], -1)
         if self.X.shape[-2] > MANY:
-            corner = with_diagonal(kernel(x, x, self.hyperparameters.lengthscale), self.hyperparameters.noise)
+            corner = with_diagonal(self.kernel(x, x), self.hyperparameters.noise)
             inverse = bordered(self.inverse, at.k, at.v, corner)
             alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
             return replace(self, X=X, y=y, alpha=alpha, inverse=inverse)
-        conditioned = posterior_of(X, y, self.hyperparameters, self.mean)
+        conditioned = posterior_of(X, y, self.hyperparameters, self.mean, self.embedding)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
 
@@ -164,12 +182,20 @@ class OnGP:
         ∂/∂k = ∂/∂μ α − 2 ∂/∂σ² v, as in `GP.grad`, less `less` (b x m x n) for what else depends on k.
         """
         weights = by_mu[..., None] * self.gp.alpha[..., None, :] - 2 * by_variance[..., None] * at.v - less
-        weights = weights.mul_(at.k)
-        pull = weights @ self.X - weights.sum(-1, keepdim=True) * x
-        return pull / self.gp.hyperparameters.lengthscale[..., None, :].square()
+        return self.gp.slope(x, (weights.mul_(at.k), self.X))
 
 
-def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = FIT_STEPS) -> GP:
+def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor, embedding: Embedding) -> Tensor:
+    return kernel(embedding(x), embedding(X), embedding.spread(lengthscale))
+
+
+def fit(
+    X: Tensor,
+    y: Tensor,
+    warm: Hyperparameters | None = None,
+    steps: int = FIT_STEPS,
+    embedding: Embedding = PLAIN,
+) -> GP:
     """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
 
     The objective has local optima, so the search has several starts and the best end wins. A first fit starts at the
@@ -177,34 +203,34 @@ def fit(X: Tensor, y: Tensor, warm: Hyperparameters | None = None, steps: int = 
     where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
     """
     mode = _prior_mode(X)
-    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps)
+    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps, embedding)
     ok = end.value.isfinite() & end.x.isfinite().all(-1)
     best = torch.where(ok, end.value, torch.inf).argmin(0)
     found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
     failed = ~ok.any(0)
     theta = torch.where(failed[..., None], mode, found)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    gp = posterior_of(X, y, hyperparameters)
+    gp = posterior_of(X, y, hyperparameters, embedding=embedding)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
-def _search_all(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int) -> Minimum:
+def _search_all(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding) -> Minimum:
     """The ends of the search on all observations: starts x b x (d+1)."""
     starts = _cold_starts(X) if warm is None else torch.stack([_prior_mode(X), theta_of(warm)])
-    return _search(X, y, starts, steps)
+    return _search(X, y, starts, steps, embedding=embedding)
 
 
-def _search_some(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int) -> Minimum:
+def _search_some(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding) -> Minimum:
     """The end of the search on ENOUGH observations: 1 x b x (d+1).
 
     It starts at the best, by those, of where searches on FEW have ended, and of where the last fit has.
     """
     few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
-    found = _search(*few, _cold_starts(X) if warm is None else _prior_mode(X)[None], steps)
+    found = _search(*few, _cold_starts(X) if warm is None else _prior_mode(X)[None], steps, embedding=embedding)
     ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
-    value = log_posterior(*enough, ends)[0].nan_to_num(nan=-torch.inf)
+    value = log_posterior(*enough, ends, embedding)[0].nan_to_num(nan=-torch.inf)
     start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
-    end = _search(*enough, start, min(steps, LAST_STEPS), ftol=LAST_FTOL)
+    end = _search(*enough, start, min(steps, LAST_STEPS), ftol=LAST_FTOL, embedding=embedding)
     return end._replace(evaluations=found.evaluations + 1 + end.evaluations)
 
 
@@ -218,21 +244,28 @@ def evenly(X: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return X.gather(-2, chosen[..., None].expand(*chosen.shape, X.shape[-1])), y.gather(-1, chosen)
 
 
-def evidence(X: Tensor, y: Tensor) -> Tensor:
+def evidence(X: Tensor, y: Tensor, embedding: Embedding = PLAIN) -> Tensor:
     """How well a GP explains y (b x n): log p(y | X, θ) + log p(θ) where a search from the prior's mode ends, b.
 
     With one θ for the integral over all, which is enough to tell two shapes of the same outcomes apart.
     """
     start = _prior_mode(X).expand(*y.shape[:-1], -1)
-    return -_search(X, y, start).value * y.shape[-1]
+    return -_search(X, y, start, embedding=embedding).value * y.shape[-1]
 
 
-def _search(X: Tensor, y: Tensor, starts: Tensor, steps: int = FIT_STEPS, ftol: float = 1e-7) -> Minimum:
+def _search(
+    X: Tensor,
+    y: Tensor,
+    starts: Tensor,
+    steps: int = FIT_STEPS,
+    ftol: float = 1e-7,
+    embedding: Embedding = PLAIN,
+) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
     n = y.shape[-1]
 
     def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = log_posterior(X, y, theta)
+        value, grad = log_posterior(X, y, theta, embedding)
         return -value / n, -grad / n
 
     return lbfgs(objective, starts, *bounds_of_theta(X), steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
@@ -245,7 +278,7 @@ def bounds_of_theta(X: Tensor) -> tuple[Tensor, Tensor]:
     return lower, X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
 
 
-def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+def log_posterior(X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding = PLAIN) -> tuple[Tensor, Tensor]:
     """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
 
     The priors are densities of ℓ and τ themselves, as in GPyTorch, so their maximum is the same in any
@@ -254,7 +287,8 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     """
     d, n = X.shape[-1], X.shape[-2]
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
-    K = kernel(X, X, lengthscale)
+    Z, each = embedding(X), embedding.spread(lengthscale)
+    K = kernel(Z, Z, each)
     chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise))
     A = inverse_of(chol)
     mean = _best_mean(A, y)
@@ -264,9 +298,9 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     log_det = 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     value = -0.5 * ((residual * alpha).sum(-1) + log_det + n * math.log(2 * math.pi))
     G = (alpha[..., :, None] * alpha[..., None, :]).sub_(A).mul_(K)  # in place: making a large matrix costs as well
-    centred = X - 0.5
+    centred = Z - 0.5
     quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
-    grad_lengthscale = quadratic / lengthscale.square()
+    grad_lengthscale = embedding.total(quadratic / each.square())
     grad_noise = 0.5 * noise * (alpha.square().sum(-1) - A.diagonal(dim1=-2, dim2=-1).sum(-1))
 
     z_lengthscale = (theta[..., :-1] - _lengthscale_loc(d)) / LENGTHSCALE_SCALE
@@ -310,30 +344,37 @@ def _best_mean(A: Tensor, y: Tensor) -> Tensor:
     return (weights * y).sum(-1) / weights.sum(-1)
 
 
-def posterior_of(X: Tensor, y: Tensor, hyperparameters: Hyperparameters, mean: Tensor | None = None) -> GP:
+def posterior_of(
+    X: Tensor,
+    y: Tensor,
+    hyperparameters: Hyperparameters,
+    mean: Tensor | None = None,
+    embedding: Embedding = PLAIN,
+) -> GP:
     """The GP on (X, y) with these hyperparameters, or with the prior's mode where no jitter makes them work."""
-    chol, failed = _factorize(X, hyperparameters)
+    chol, failed = _factorize(X, hyperparameters, embedding)
     if bool(failed.any()):
         mode = _prior_mode(X)
         hyperparameters = Hyperparameters(
             torch.where(failed[..., None], mode[..., :-1].exp(), hyperparameters.lengthscale),
             torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
         )
-        chol, _ = _factorize(X, hyperparameters)
+        chol, _ = _factorize(X, hyperparameters, embedding)
     inverse = inverse_of(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
-    return GP(X, y, hyperparameters, mean, alpha, inverse, failed)
+    return GP(X, y, hyperparameters, mean, alpha, inverse, failed, embedding=embedding)
 
 
-def _factorize(X: Tensor, hyperparameters: Hyperparameters) -> tuple[Tensor, Tensor]:
+def _factorize(X: Tensor, hyperparameters: Hyperparameters, embedding: Embedding) -> tuple[Tensor, Tensor]:
     """Cholesky factor of K + τI (b x n x n), jitter growing tenfold in elements that need it; and which failed (b)."""
     noise = hyperparameters.noise
     added, jitter = torch.zeros_like(noise), 1e-8
-    chol, info = torch.linalg.cholesky_ex(with_diagonal(kernel(X, X, hyperparameters.lengthscale), noise))
+    lengthscale = hyperparameters.lengthscale
+    chol, info = torch.linalg.cholesky_ex(with_diagonal(_kernel(X, X, lengthscale, embedding), noise))
     while bool((info != 0).any()) and jitter <= 1e-2:
         added = torch.where(info != 0, jitter, added)
-        K = with_diagonal(kernel(X, X, hyperparameters.lengthscale), noise + added)
+        K = with_diagonal(_kernel(X, X, lengthscale, embedding), noise + added)
         chol, info = torch.linalg.cholesky_ex(K)
         jitter *= 10
     return chol, info != 0
