@@ -1,8 +1,8 @@
 """Conditional spaces beside other samplers (`python -m studies.conditional`).
 
-Toys with a choice of model and parameters of its own, a number of layers with a width each, a schedule under an optimizer:
-40 trials, 10 seeds, mean and standard error of the best value; the optimum of all is 0. All samplers see the same
-define-by-run objective, except `modeseek.Optimizer`, which is told the space.
+Toys with a choice of model that has parameters of its own, a number of layers with a width each, a schedule under an
+optimizer: 40 trials, 10 seeds, mean and standard error of the best value; the optimum of all is 0. All samplers see the
+same define-by-run objective, except `modeseek.Optimizer`, which is told the space.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import numpy as np
 import optuna
 
 import modeseek as ms
+from modeseek.history import History
 from modeseek.integrations.optuna import DMSSampler
+from modeseek.proposer import Proposer, Settings, propose_all
 
 Toy = tuple[ms.Space, Callable[[dict[str, Any]], float]]
 
@@ -158,24 +160,30 @@ def suggest(trial: optuna.Trial, space: ms.Space) -> dict[str, Any]:
     return params
 
 
-def best_of(method: str, toy: str, seed: int, trials: int) -> list[float]:
-    """The best value so far, after each trial."""
+def sampled(method: str, toy: str, seed: int, trials: int) -> list[float]:
+    """The values of a study."""
     space, f = TOYS[toy]()
-    if method == OPTIMIZER:
-        opt = ms.Optimizer(space, seed=seed)
-        for i in range(trials):
-            trial = opt.ask(left=trials - i)
-            opt.tell(trial, f(trial.params))
-        values = [trial.value for trial in opt.trials]
-    else:
-        study = optuna.create_study(sampler=SAMPLERS[method](seed))
-        study.optimize(lambda trial: f(suggest(trial, space)), n_trials=trials)
-        values = [trial.value for trial in study.trials]
-    return np.minimum.accumulate(np.array(values, dtype=np.float64)).tolist()
+    study = optuna.create_study(sampler=SAMPLERS[method](seed))
+    study.optimize(lambda trial: f(suggest(trial, space)), n_trials=trials)
+    return [float(trial.value or 0.0) for trial in study.trials]
+
+
+def side_by_side(toy: str, seeds: int, trials: int) -> list[list[float]]:
+    """The values of as many runs of `Optimizer`, which share the tensors of each proposal."""
+    space, f = TOYS[toy]()
+    proposers = [Proposer(space, Settings.of(seed=seed)) for seed in range(seeds)]
+    points: list[list[Any]] = [[] for _ in proposers]
+    values: list[list[float]] = [[] for _ in proposers]
+    for i in range(trials):
+        histories = [History.of(x, -np.array(y), d=space.d) for x, y in zip(points, values, strict=True)]
+        for x, y, proposal in zip(points, values, propose_all(proposers, histories, i), strict=True):
+            x.append(proposal.point)
+            y.append(f(space.decode(proposal.point)))
+    return values
 
 
 def main() -> None:
-    """A row per toy and method."""
+    """Print a row per toy and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--toy", default=",".join(TOYS))
     parser.add_argument("--method", default=",".join([OPTIMIZER, *SAMPLERS]).replace(", ", "; "))
@@ -188,7 +196,11 @@ def main() -> None:
     for toy in args.toy.split(","):
         for method in (name.replace("; ", ", ") for name in args.method.split(",")):
             start = time.perf_counter()
-            curves = np.array([best_of(method, toy, seed, args.trials) for seed in range(args.seeds)])
+            if method == OPTIMIZER:
+                values = side_by_side(toy, args.seeds, args.trials)
+            else:
+                values = [sampled(method, toy, seed, args.trials) for seed in range(args.seeds)]
+            curves = np.minimum.accumulate(np.array(values), axis=1)
             seconds = (time.perf_counter() - start) / curves.size
             half, end = (
                 f"{at.mean():.4f} ± {at.std(ddof=1) / math.sqrt(len(at)):.4f}"

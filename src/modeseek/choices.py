@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from modeseek.conditions import When, checked_when, when_to_json
+from modeseek.conditions import When, checked_when, text_of, when_to_json
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
     return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Categorical:
     """One of several choices, without order but kept in the order given.
 
@@ -122,6 +122,9 @@ class Categorical:
         """The fields, as JSON-able values."""
         when = {} if self.when is None else {"when": when_to_json(self.when)}
         return {"choices": [self.to_json(choice) for choice in self.choices], **when}
+
+    def __repr__(self) -> str:
+        return text_of(self)
 
     def to_json(self, choice: Choice) -> Any:
         """A choice as it stands in a file; a member by its name, since its value may be anything."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
@@ -54,6 +55,13 @@ def when_to_json(when: When) -> dict[str, list[Any]]:
     }
 
 
+def text_of(parameter: Parameter) -> str:
+    """A parameter as it was made; no condition where there is none."""
+    settings = {field.name: getattr(parameter, field.name) for field in fields(parameter)}
+    shown = ", ".join(f"{name}={value!r}" for name, value in settings.items() if name != "when" or value is not None)
+    return f"{type(parameter).__name__}({shown})"
+
+
 class Conditions:
     """The conditions of one space, checked.
 
@@ -84,7 +92,7 @@ class Conditions:
         when = self.parameters[name].when or {}
         return " and ".join(f"{parent} is {' or '.join(map(repr, values))}" for parent, values in when.items())
 
-    def existing(self, points: Array) -> Array:
+    def existing(self, points: Array) -> NDArray[np.bool_]:
         """Which parameters exist at points of the cube whose parents are on their values: n x d -> n x d, bool."""
         exists = np.ones(points.shape, dtype=bool)
         for name in self.order:
@@ -97,12 +105,12 @@ class Conditions:
     def parents(self, name: str) -> Iterator[tuple[str, Array]]:
         """Each parent of a parameter with the coordinates of the values under which the parameter exists."""
         for parent, values in (self.parameters[name].when or {}).items():
-            yield parent, np.array([self.parameters[parent].encode(value) for value in values])  # type: ignore[arg-type]
+            yield parent, np.array([self.parameters[parent].encode(value) for value in values])
 
-    def allowed(self, name: str, parent: str) -> Array:
+    def allowed(self, name: str, parent: str) -> NDArray[np.bool_]:
         """Under which of a parent's values, in its order, a parameter exists: bool."""
         centres, coordinates = self.parameters[parent].centres(), dict(self.parents(name))[parent]
-        return (np.abs(centres[:, None] - coordinates) < SAME_VALUE).any(-1)
+        return np.asarray((np.abs(centres[:, None] - coordinates) < SAME_VALUE).any(-1))
 
     def grid(self) -> Array:
         """Every configuration of a finite space: size x d."""
@@ -146,14 +154,13 @@ class Conditions:
     def _values(self, name: str, parent: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """A parent's values under which a parameter exists, checked and in the parent's order."""
         if parent not in self.parameters:
-            raise SpaceError(
-                f"parameter {name!r}: when names {parent!r}, which the space has not; it has {list(self.parameters)}"
-            )
+            known = list(self.parameters)
+            raise SpaceError(f"parameter {name!r}: when names {parent!r}, which is unknown; the space has {known}")
         other = self.parameters[parent]
         if math.isinf(other.size) or other.size > MOST_PARENT_VALUES:
             raise SpaceError(
-                f"parameter {name!r}: when names {parent!r}, which must be a Categorical, or an Int or a Float with a step "
-                f"of at most {MOST_PARENT_VALUES} values"
+                f"parameter {name!r}: when names {parent!r}, which must be a Categorical, or an Int or a stepped "
+                f"Float of at most {MOST_PARENT_VALUES} values"
             )
         try:
             checked = {other.encode(v): v for v in map(other.check, values)}  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
+from modeseek.branches import Branches
 from modeseek.config import DMSConfig, NetworkInputs, Warping
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
@@ -90,6 +91,7 @@ def suggest(
     left: int | None = None,
     region: Region | None = None,
     embedding: Embedding = PLAIN,
+    parents: Tensor | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -105,13 +107,19 @@ def suggest(
         left: evaluations until the end of the run, this one included; None: not known.
         region: where to search, where that is not all of the cube.
         embedding: how the surrogate sees an input.
+        parents: the coordinates that others depend on, where some parameters exist only under a choice.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
     objective = fit_surrogate(X, Y, config, state, pending, embedding)
     gp = objective if constraints is None else constrain(objective, X, constraints)
+    branches = None
+    if parents is not None:
+        own_shape = replace(config, warp="never")
+        branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding), parents)
     clock.lap("fit")
-    found = seek(gp, config, source, None if state is None else state.network, rounding, left, clock, region)
+    network = None if state is None else state.network
+    found = seek(gp, config, source, network, rounding, left, clock, region, branches)
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
 
@@ -124,6 +132,7 @@ def seek(
     left: int | None = None,
     clock: _Clock | None = None,
     region: Region | None = None,
+    branches: Branches | None = None,
 ) -> Found:
     """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
 
@@ -132,6 +141,7 @@ def seek(
         source: as in `suggest`.
         network: b x P, where the training starts; None: anew.
         rounding, left, region: as in `suggest`.
+        branches: of a conditional space, which has a rounding, too.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
@@ -192,6 +202,8 @@ def seek(
     x_next = mode = _mode(x_star, config.quantile, region)
     if config.polish:
         x_next = polish(gp, mode, rho=rho, rounding=rounding, region=region)
+    if branches is not None and rounding is not None:
+        x_next = branches.choose(x_next, x, gp, rounding, region)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
 

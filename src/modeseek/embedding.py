@@ -1,14 +1,14 @@
 """How the surrogate sees a point of the cube: choices without order, and no trace of what does not exist.
 
-The cube has one coordinate per parameter, and the choices of a categorical one lie in it as in a row. To the kernel they
-are all equally far apart: a coordinate with c choices becomes c features that share its length-scale, 1/√2 for the choice
-and 0 for the others, so that unequal choices are 1 apart and the squared exponential of the features is
+The cube has one coordinate per parameter, and the choices of a categorical one lie in it as in a row. To the kernel
+they are all equally far apart: a coordinate with c choices becomes c features that share its length-scale, 1/√2 for the
+choice and 0 for the others, so that unequal choices are 1 apart and the squared exponential of the features is
 
     k(x, x') = Π_i exp(−½ (x_i − x'_i)²/ℓ_i²) · Π_j exp(−½ [x_j ≠ x'_j]/ℓ_j²)      i numbers, j choices
 
 A number is one feature, itself. Of a parameter that does not exist under the point's other choices (conditions.py) the
-features are constant. The label of a point is then the same wherever in their bins its choices lie, and its gradient is 0
-along coordinates of choices and of what does not exist.
+features are constant. The label of a point is then the same wherever in their bins its choices lie, and its gradient is
+0 along coordinates of choices and of what does not exist.
 
 Notation: d, coordinates; D, features; x, ... x d; z, ... x D.
 """

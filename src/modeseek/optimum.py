@@ -155,13 +155,18 @@ class Optimum:
         """By parameter, where the optimum is with this probability.
 
         (low, high) for numbers, with as much probability below as above; for a categorical parameter a tuple of the
-        most probable choices, as many as are needed. Each parameter by itself: all at once have less probability.
+        most probable choices, as many as are needed. Each parameter by itself: all at once have less probability. One
+        that exists only under a choice: given that it exists; it is left out where it never does.
         """
         p = _probability(probability)
         intervals: dict[str, Any] = {}
+        exists = self.space.conditions.existing(self._points)
         for name in self.space.names:
-            u = np.sort(self._points[:, self.space.coordinates.index(name)])
+            column = self.space.coordinates.index(name)
+            u = np.sort(self._points[exists[:, column], column])
             parameter = self.space[name]
+            if not len(u):
+                continue
             if isinstance(parameter, Categorical):
                 intervals[name] = _most_probable([parameter.decode(v) for v in u], p)
             else:
@@ -195,14 +200,15 @@ class Optimum:
         return plot(self, list(names))
 
     def column(self, name: str, params: Sequence[Params]) -> list[Any]:
-        """The values of one parameter."""
+        """The values of one parameter; None where it does not exist."""
         i = self.space.names.index(name)
-        return [float(p[i]) if self.space.is_box else p[name] for p in params]
+        return [float(p[i]) if self.space.is_box else p.get(name) for p in params]
 
     def __str__(self) -> str:
+        intervals = self.interval(0.9)
         ranges = ", ".join(
             f"{name} {_interval_text(ends, isinstance(self.space[name], Categorical))}"
-            for name, ends in _some(self.interval(0.9))
+            for name, ends in _some(intervals)
         )
         regions = "; ".join(f"{mode.mass:.0%} around {self._text(mode.params)}" for mode in self.modes[:2])
         more = f"; and {len(self.modes) - 2} more" if len(self.modes) > 2 else ""
@@ -212,7 +218,7 @@ class Optimum:
             [
                 f"What {self._trials} evaluations say of the {what}:",
                 f"  best point so far: {self._text(self.recommended)}; value {self.value:.4g} ± {self.std:.2g}",
-                f"  where the {what} lies, each with 90 % probability: {ranges}{self._and_more()}",
+                f"  where the {what} lies, each with 90 % probability: {ranges}{_and_more(len(intervals))}",
                 f"  {word}: {regions}{more}",
                 f"  better than the best point so far by at most {self.regret(0.95):.2g}, with 95 % probability",
             ]
@@ -237,11 +243,9 @@ class Optimum:
         return result
 
     def _text(self, params: Params) -> str:
-        named = {name: self.column(name, [params])[0] for name in self.space.names}
-        return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + self._and_more()
-
-    def _and_more(self) -> str:
-        return f" and {self.space.d - MOST_NAMED} more" if self.space.d > MOST_NAMED else ""
+        names = self.space.names if self.space.is_box else list(params)
+        named = {name: self.column(name, [params])[0] for name in names}
+        return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + _and_more(len(named))
 
 
 def surrogate_of(
@@ -376,6 +380,10 @@ def _most_probable(choices: list[Any], p: float) -> tuple[Any, ...]:
     shares = np.cumsum([count for _, count in kinds]) / len(choices)
     needed = int(np.searchsorted(shares, p - ROUNDING)) + 1
     return tuple(choice for choice, _ in kinds[:needed])
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
 
 
 def _some(named: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -36,7 +36,7 @@ def plot(optimum: Optimum, names: list[str]) -> Figure:
                 continue
             column.scale(ax, "x")
             if i == j:
-                ax.hist(column.samples, bins=column.bins(), color="tab:blue", alpha=0.7)
+                ax.hist(column.samples[np.isfinite(column.samples)], bins=column.bins(), color="tab:blue", alpha=0.7)
                 ax.axvline(column.recommended, color="tab:red")
                 ax.set_yticks([])
             else:
@@ -60,6 +60,8 @@ class _Column:
         self.recommended = self._number(optimum.column(name, [optimum.recommended])[0])
 
     def _number(self, value: Any) -> float:
+        if value is None and not (isinstance(self.parameter, Categorical) and None in self.parameter.choices):
+            return np.nan  # it does not exist there
         if isinstance(self.parameter, Categorical):
             return float(self.parameter.encode(value) * self.parameter.size - 0.5)
         return float(value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from modeseek.checks import is_whole
 from modeseek.choices import Categorical, Choice, bin_of, centre_of, plain
-from modeseek.conditions import When, checked_when, when_to_json
+from modeseek.conditions import When, checked_when, text_of, when_to_json
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
@@ -72,6 +72,9 @@ class _Bounds:
             raise ValueError(f"{value!r} is not in [{self.low}, {self.high}]")
         return value
 
+    def __repr__(self) -> str:
+        return text_of(self)  # type: ignore[arg-type]
+
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON-able values; no condition where there is none."""
         fields: dict[str, Any] = dataclasses.asdict(self)  # type: ignore[call-overload]
@@ -79,7 +82,7 @@ class _Bounds:
         return fields if when is None else {**fields, "when": when_to_json(when)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Float(_Bounds):
     """A real parameter in [low, high]; `log=True` spreads it by its logarithm, `step` keeps to low + k * step.
 
@@ -178,7 +181,7 @@ def _exact(x: float | None) -> Fraction:
     return Fraction(repr(x))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Int(_Bounds):
     """An integer parameter in low, low + step, ..., high; `log=True` spreads it by its logarithm.
 
@@ -242,7 +245,7 @@ class Int(_Bounds):
         if not self.log:
             return np.arange(1, self.size) / self.size
         low, high = self._log_edges()
-        return (np.log(np.arange(1, self.size) + self.low - 0.5) - low) / (high - low)
+        return np.asarray((np.log(np.arange(1, self.size) + self.low - 0.5) - low) / (high - low))
 
     def _index(self, u: Any) -> Any:
         if not self.log:

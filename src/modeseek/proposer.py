@@ -278,6 +278,7 @@ def suggest_all(
             left=left,
             region=proposers[0].region,
             embedding=embedding_of(_common_space(proposers), device),
+            parents=parents_of(_common_space(proposers), device),
         )
     _log.debug("trial %d: fit of %d evaluations, rho %g", number, suggestion.gp.evaluations, suggestion.rho)
     return suggestion
@@ -305,6 +306,13 @@ def rounding(space: Space, device: torch.device, region: Region | None = None) -
         return points if region is None else region.placed(points)
 
     return Rounding(snap, torch.tensor(continuous, dtype=torch.bool, device=device))
+
+
+def parents_of(space: Space, device: torch.device) -> Tensor | None:
+    """The coordinates that others depend on; None where all parameters exist everywhere."""
+    parents = {parent for name in space for parent in space[name].when or {}}
+    columns = [i for i, name in enumerate(space.coordinates) if name in parents]
+    return torch.tensor(columns, dtype=torch.int64, device=device) if columns else None
 
 
 def is_continuous(space: Space) -> list[bool]:

@@ -343,4 +343,8 @@ def _checked(space: Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
             values[name] = space[name].check(value)
         except ValueError as error:
             raise ParameterError(f"fixed: parameter {name!r}: {error}") from error
+    for name in values:
+        if not space.conditions.exists(name, values):
+            reason = space.conditions.reason(name)
+            raise ParameterError(f"fixed: parameter {name!r} exists only where {reason}; fix that, too")
     return values

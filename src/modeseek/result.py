@@ -120,7 +120,7 @@ class Result:
         names = ["number", "state", "origin", "value", "error", *limits, *(["feasible"] if limits else [])]
         names += [f"params_{name}" for name in self.space.names]
         # Objects, since pandas' own strings cannot hold every Python string.
-        columns = [[row[name] for row in rows] for name in names]
+        columns = [[row.get(name) for row in rows] for name in names]
         kinds = [object if any(isinstance(value, str) for value in values) else None for values in columns]
         frame = pd.concat([pd.Series(v, dtype=kind) for v, kind in zip(columns, kinds, strict=True)], axis=1)
         return frame.set_axis(pd.Index(names, dtype=object), axis=1)
@@ -153,8 +153,7 @@ class Result:
 
     def _items(self, trial: Trial) -> list[tuple[str, Any]]:
         params = trial.params
-        values = params.tolist() if self.space.is_box else [params[name] for name in self.space.names]
-        return list(zip(self.space.names, values, strict=True))
+        return list(zip(self.space.names, params.tolist(), strict=True)) if self.space.is_box else list(params.items())
 
 
 def _row(numbers: Sequence[float]) -> str:

@@ -11,8 +11,8 @@ Notation (b is any number of leading batch dimensions; every element is a GP of 
     x    b x m x d   where the posterior is wanted  c   b        mean
     A    b x n x n   (K + τI)⁻¹                     α   b x n    A (y − c)
 
-Where some parameters are choices, or exist only under one, the x_i are the features of embedding.py, of which those of one
-parameter share its ℓ; X and x are points of the cube all the same.
+Where some parameters are choices, or exist only under one, the x_i are the features of embedding.py, of which those of
+one parameter share its ℓ; X and x are points of the cube all the same.
 
 The mean needs no search: for given ℓ and τ the objective is maximal at c = 1ᵀA y / 1ᵀA 1.
 
@@ -132,9 +132,10 @@ class GP:
         return self.slope(x, (weights, self.X))
 
     def slope(self, x: Tensor, *sums: tuple[Tensor, Tensor]) -> Tensor:
-        """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d, for each pair of w_i k(x, X_i), b x m x n, and X, b x n x d.
+        """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d; ∂k_i/∂x = k_i (X_i − x)/ℓ².
 
-        ∂k_i/∂x = k_i (X_i − x)/ℓ².
+        Args:
+            sums: pairs of w_i k(x, X_i), b x m x n, and X, b x n x d; their gradients are added.
         """
         z = self.embedding(x)
         pull = sum((w @ self.embedding(X) - w.sum(-1, keepdim=True) * z for w, X in sums), torch.zeros_like(z))

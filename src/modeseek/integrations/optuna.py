@@ -37,11 +37,11 @@ try:
     from optuna.distributions import BaseDistribution
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.samplers._base import _process_constraints_after_trial
-    from optuna.search_space import intersection_search_space
     from optuna.study import Study, StudyDirection
     from optuna.trial import FrozenTrial, TrialState
 
-    from modeseek.integrations.optuna_trials import Codec, Distributions, announce, is_modelled
+    from modeseek.integrations.optuna_spaces import Distributions, search_space_of
+    from modeseek.integrations.optuna_trials import Codec, announce, is_modelled
 except ImportError as error:
     raise missing_extra("DMSSampler needs Optuna", "optuna") from error
 
@@ -54,7 +54,8 @@ class DMSSampler(BaseSampler):
         study = optuna.create_study(sampler=DMSSampler(seed=0))
         study.optimize(objective, n_trials=60)
 
-    The model covers the parameters that all complete trials have in common; others are drawn independently. Complete
+    The model covers all parameters of complete trials, also those of one branch of a conditional (define-by-run) space,
+    where the value of another parameter decides whether they are asked for; others are drawn independently. Complete
     trials with a finite value are its data; failed and pruned ones are not, as in Optuna's GPSampler, but no point is
     proposed twice while there is another. Constraints set by `trial.set_constraint` (at most 0 where feasible) are
     modelled too; one that a trial did not set counts as met, as in `study.best_trial`.
@@ -70,8 +71,8 @@ class DMSSampler(BaseSampler):
         threads: of the CPU that a suggestion uses.
         n_trials: how many trials the study will have, if that is known: the last ones are then not spent on looking
             far away from all that is known.
-        warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled, as
-            those of one branch of a conditional space are.
+        warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled: it is
+            in some trials only, and no value of another parameter says in which.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class DMSSampler(BaseSampler):
         search_space = self.infer_relative_search_space(study, None)
         if not search_space:
             raise TrialError(f"study {study.study_name!r} has no complete trials with a parameter in common")
-        codec = Codec(search_space)
+        codec = self._codec(study, search_space)
         direction: Direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
         return Optimum.of(codec.shown, codec.read(study), direction, self._settings, draws=draws)
 
@@ -154,10 +155,16 @@ class DMSSampler(BaseSampler):
             self._independent_sampler.reseed_rng()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
-        """The parameters that all complete trials have in common and that have more than one value."""
+        """The parameters of complete trials that have more than one value, if what decides on their being is known."""
         _require_single_objective(study)
-        common = intersection_search_space(study.get_trials(deepcopy=False))
-        return {name: d for name, d in common.items() if not d.single() and is_modelled(name, d)}
+        known = search_space_of(study.get_trials(deepcopy=False))
+        varied = {name: d for name, d in known.distributions.items() if not d.single() and is_modelled(name, d)}
+        return known.within(varied).distributions
+
+    def _codec(self, study: Study, search_space: Distributions) -> Codec:
+        """Between the study's parameters and the cube."""
+        known = search_space_of(study.get_trials(deepcopy=False)).within(search_space)
+        return Codec(known.distributions, known.when)
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         """The trial's point: of the Sobol sequence at first, then of DMS."""
@@ -165,17 +172,17 @@ class DMSSampler(BaseSampler):
         if not search_space:
             return {}
         with self._lock:
-            return self._sample(study, trial, Codec(search_space))
+            return self._sample(study, trial, self._codec(study, search_space))
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value for a parameter that the model does not cover."""
         _require_single_objective(study)
-        if self._warn is not None and not param_distribution.single() and self._is_modelling(study):
+        if self._warn is not None and not param_distribution.single() and self._is_unexplained(study, param_name):
             self._warn(
-                f"parameter {param_name!r} is drawn at random: DMSSampler models the parameters that all complete "
-                "trials have in common, and this one is not among them",
+                f"parameter {param_name!r} is drawn at random: it is in some of the complete trials only, and no "
+                "choice in them decides in which, so that DMSSampler cannot model it",
                 IndependentSamplingWarning,
             )
         sampler = self._independent_sampler
@@ -202,6 +209,10 @@ class DMSSampler(BaseSampler):
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         return len(complete) >= max(self.n_startup_trials, 1)
 
+    def _is_unexplained(self, study: Study, name: str) -> bool:
+        """Whether there are enough trials to say that nothing decides on the being of a parameter."""
+        return self._is_modelling(study) and name in search_space_of(study.get_trials(deepcopy=False)).unexplained
+
     def _proposer(self, study: Study, space: Space) -> Proposer:
         """The study's proposer; where its space has changed, a new one."""
         key = study.study_name, study._study_id
@@ -216,6 +227,10 @@ class DMSSampler(BaseSampler):
         Two that climbed the same optimum, each without knowing of the other, are at one point nearly.
         """
         proposer = self._proposer(study, codec.space)
+        with proposer.holding(codec.fixed(trial)):
+            return self._announced(proposer, study, trial, codec)
+
+    def _announced(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
         point, pending = self._point(proposer, study, trial, codec)
         while True:
             announce(study, trial, codec.internal(point))

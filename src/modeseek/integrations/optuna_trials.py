@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.history import History
+from modeseek.integrations.optuna_spaces import Distributions, Values
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -21,20 +24,28 @@ from modeseek.typing import Array
 CONSTRAINTS = "constraints"  # the system attribute that holds constraints, or begins with it
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 
-Distributions = dict[str, BaseDistribution]
-
 
 class Codec:
     """Between Optuna's search space and ours, where a categorical parameter is the index of its choice."""
 
-    def __init__(self, search_space: Distributions) -> None:
-        self.search_space = search_space
-        self.space = Space({name: _parameter(distribution) for name, distribution in search_space.items()})
+    def __init__(self, search_space: Distributions, when: dict[str, Values] | None = None) -> None:
+        self.search_space, self._when = search_space, when or {}
+        self.space = Space(
+            {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}
+        )
 
     @property
     def shown(self) -> Space:
         """The same space with the choices themselves, as text where our spaces have no such choice."""
-        return Space({name: _shown(distribution) for name, distribution in self.search_space.items()})
+        shown = {name: _shown(distribution) for name, distribution in self.search_space.items()}
+        when = {
+            name: {
+                parent: [shown[parent].decode(self.space[parent].encode(v)) for v in values]
+                for parent, values in w.items()
+            }
+            for name, w in self._when.items()
+        }
+        return Space({name: replace(parameter, when=when.get(name)) for name, parameter in shown.items()})
 
     def internal(self, point: Array) -> dict[str, float]:
         """A point (d) in the numbers that Optuna stores."""
@@ -52,7 +63,10 @@ class Codec:
             known = trial.system_attrs.get("fixed_params", {}) | known
             announced = trial.system_attrs.get(ANNOUNCED, {})
         values: dict[str, Any] = {}
-        for name, distribution in self.search_space.items():
+        for name in self.space.conditions.order:
+            if not self.space.conditions.exists(name, values):
+                continue
+            distribution = self.search_space[name]
             try:
                 value = distribution.to_internal_repr(known[name]) if name in known else announced[name]
                 values[name] = value if isinstance(distribution, FloatDistribution) else int(value)
@@ -62,6 +76,17 @@ class Codec:
             return self.space.encode(values)
         except ParameterError:
             return None
+
+    def fixed(self, trial: FrozenTrial) -> dict[str, Any]:
+        """The values that a queued trial has of parameters that others depend on, as our space has them."""
+        queued: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
+        parents = {parent for when in self._when.values() for parent in when}
+        values: dict[str, Any] = {}
+        for name in self.space.conditions.order:
+            if name in parents and name in queued and self.space.conditions.exists(name, values):
+                with suppress(ValueError):
+                    values[name] = self.space[name].check(int(self.search_space[name].to_internal_repr(queued[name])))
+        return values
 
     def read(self, study: Study, trial: FrozenTrial | None = None) -> History:
         """All trials of the study but this one."""

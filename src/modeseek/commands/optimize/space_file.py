@@ -5,6 +5,7 @@ type = "float"
 low = 1e-5
 high = 1e-1
 log = true
+when = {model = "svm"}    # or a list of choices; without it, everywhere
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _parameter(name: str, table: Any) -> Parameter:
     if not isinstance(table, dict):
         raise SpaceError(f'{name} must be a table: a line [{name}], and below it type = "float", low = ..., high = ...')
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and key != "when":
             raise SpaceError(f'[{name}.{key}]: a table in a table; a name with a dot needs quotes: ["{name}.{key}"]')
     settings = dict(table)
     kind = settings.pop("type", None)

@@ -101,7 +101,8 @@ def _check_space(study: optuna.Study, space: Space) -> None:
     here = {name: distribution(space[name]) for name in space}
     for trial in study.get_trials(deepcopy=False):
         there = trial.distributions
-        names = here.keys() | there.keys() if trial.state is TrialState.COMPLETE else there.keys()
+        existing = {name for name in space if space.conditions.exists(name, trial.params)}
+        names = existing | there.keys() if trial.state is TrialState.COMPLETE else there.keys()
         for name in sorted(names):
             if here.get(name) != there.get(name):
                 raise StudyError(
@@ -112,8 +113,12 @@ def _check_space(study: optuna.Study, space: Space) -> None:
 
 
 def ask_params(trial: Trial, space: Space) -> dict[str, Any]:
-    """A trial's parameters, by name and in the space's order."""
-    return {name: _suggest(trial, name, space[name]) for name in space}
+    """A trial's parameters, by name and in the space's order; those that exist."""
+    params: dict[str, Any] = {}
+    for name in space.conditions.order if space.conditions else space:
+        if space.conditions.exists(name, params):
+            params[name] = _suggest(trial, name, space[name])
+    return {name: params[name] for name in space if name in params}
 
 
 def _suggest(trial: Trial, name: str, parameter: Parameter) -> Any:

@@ -1,0 +1,124 @@
+"""Between the branches of a conditional space: expected improvement decides which of them the next point is in.
+
+A branch is one combination of values of the parameters that others depend on (conditions.py). Within a branch the next
+point is found as everywhere: the mode of the samples, climbed up μ + ρσ. Between branches those labels mislead: once a
+branch is near its optimum, most observations are there, and the outcomes as the surrogate sees them (drawn together
+below the median) have no differences left in the other branches, which then seem to be known. So the best point of each
+branch is sought by expected improvement, under a Gaussian process of the outcomes in their own shape, and competes with
+the mode by
+
+    log EI(x) + log(1 − √(τ/(σ² + τ)))
+
+Huang et al.'s (2006) augmented expected improvement, in which observing again what is known to within the noise is
+worth little. Where the mode's branch wins, its point is the next one.
+
+Notation as in surrogate.py; EI = σ h(z), h(z) = φ(z) + zΦ(z), z = (μ − best)/σ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from modeseek.constraints import ConstrainedGP
+from modeseek.lbfgs import lbfgs
+from modeseek.pseudo import POLISH_STEPS, Rounding
+from modeseek.region import Region
+from modeseek.surrogate import GP, Surrogate
+
+MOST = 8  # branches that compete with the mode's: those with the best expected improvement at hand
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+WORST_Z = -1e4  # below it h(z) is rounding error
+
+
+@dataclass(frozen=True)
+class Branches:
+    """The branches of one space, and what is known in them."""
+
+    gp: GP  # of the outcomes in their own shape
+    parents: Tensor  # the coordinates whose values make a branch
+
+    def choose(
+        self, x_next: Tensor, x: Tensor, surrogate: Surrogate, rounding: Rounding, region: Region | None = None
+    ) -> Tensor:
+        """x_next (b x d), or the best point of another branch where more is to be gained there: b x d.
+
+        Args:
+            x: b x m x d, points that can be evaluated, in as many branches as there are.
+            surrogate: that x_next was found on, which knows the constraints, if there are any.
+            region: where to search, and where x_next and x are.
+        """
+        settle = rounding.snap if region is None else region.exact
+        x_next = settle(x_next.unsqueeze(-2))
+        limits = surrogate if isinstance(surrogate, ConstrainedGP) else None
+        best = self._best(limits)
+        starts, exist = self._starts(x_next, x, self._gain(x, best, limits))
+        tops = settle(self._climb(starts, best, rounding.continuous, region))
+        points = torch.cat([x_next, tops], -2)
+        gain = self._gain(points, best, limits)
+        gain[..., 1:].masked_fill_(~exist, -torch.inf)
+        winner = gain.nan_to_num(nan=-torch.inf).argmax(-1)
+        return points.gather(-2, winner[..., None, None].expand_as(x_next)).squeeze(-2)
+
+    def _starts(self, x_next: Tensor, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        """The best of x in each of the MOST best branches but x_next's, b x MOST x d; and whether there is one."""
+        left = ~self._same(x, x_next)
+        starts, exist = [], []
+        for _ in range(MOST):
+            exist.append(left.any(-1))
+            i = gain.masked_fill(~left, -torch.inf).argmax(-1)[..., None, None]
+            starts.append(x.gather(-2, i.expand_as(x_next)))
+            left = left & ~self._same(x, starts[-1])
+        return torch.cat(starts, -2), torch.stack(exist, -1)
+
+    def _same(self, x: Tensor, one: Tensor) -> Tensor:
+        """Which of x (b x m x d) are in the branch of `one` (b x 1 x d): b x m."""
+        return ((x - one)[..., self.parents].abs() < 1e-9).all(-1)
+
+    def _best(self, limits: ConstrainedGP | None) -> Tensor:
+        """The best posterior mean at an observed input, feasible where one is: b x 1."""
+        mu, _ = self.gp.posterior(self.gp.X)
+        if limits is not None:
+            feasible = limits.log_feasibility(self.gp.X) >= math.log(0.5)
+            mu = torch.where(feasible | ~feasible.any(-1, keepdim=True), mu, -torch.inf)
+        return mu.amax(-1, keepdim=True)
+
+    def _gain(self, x: Tensor, best: Tensor, limits: ConstrainedGP | None) -> Tensor:
+        """The logarithm of augmented expected improvement, times the probability of being feasible: b x m."""
+        mu, sigma = self.gp.posterior(x)
+        noise = self.gp.hyperparameters.noise[..., None]
+        known = torch.log1p(-(noise / (sigma.square() + noise)).sqrt())
+        gain = log_h((mu - best) / sigma) + sigma.log() + known
+        return gain if limits is None else gain + limits.log_feasibility(x)
+
+    def _climb(self, x: Tensor, best: Tensor, free: Tensor, region: Region | None) -> Tensor:
+        """Up log EI from x (b x m x d) along the coordinates that are free (d): b x m x d.
+
+        ∇EI = Φ(z)∇μ + φ(z)∇σ, which is Φ(z) times the gradient of μ + ρσ at ρ = φ(z)/Φ(z).
+        """
+
+        def descend(x: Tensor) -> tuple[Tensor, Tensor]:
+            at = self.gp.moments(x)
+            z = ((at.mu - best) / at.sigma).clamp_min(WORST_Z)
+            log_cdf, value = torch.special.log_ndtr(z), log_h(z)
+            hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_cdf).exp()
+            grad = self.gp.grad(x, at, hazard) * ((log_cdf - value).exp() / at.sigma)[..., None]
+            return -(value + at.sigma.log()), grad.neg_().mul_(free)
+
+        steps, record = POLISH_STEPS, self.gp.recordable
+        if region is not None:
+            return region.keep(region.climb(descend, x, steps=steps, free=free, joint=False, record=record), x)
+        return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, record=record).x
+
+
+def log_h(z: Tensor) -> Tensor:
+    """log(φ(z) + zΦ(z)), also where both terms nearly cancel."""
+    z = z.clamp_min(WORST_Z)
+    log_pdf = -0.5 * z.square() - HALF_LOG_2PI
+    ratio = (torch.special.log_ndtr(z) - log_pdf).exp()  # Φ/φ, at most 1/|z| for z < 0
+    low = log_pdf + torch.log1p((z * ratio).clamp(-1 + 1e-12, 0.0))
+    high = (log_pdf.exp() + z * torch.special.ndtr(z)).clamp_min(1e-300).log()
+    return torch.where(z < -1, low, high)
