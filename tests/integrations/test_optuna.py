@@ -168,7 +168,7 @@ def test_what_our_spaces_do_not_have_is_drawn_independently():
     assert study.sampler.infer_relative_search_space(study, trial._cached_frozen_trial).keys() == {"x"}
 
 
-def test_in_a_conditional_space_the_model_covers_what_is_common(seen):
+def test_in_a_conditional_space_the_model_covers_all_branches(seen):
     def objective(trial):
         x = trial.suggest_float("x", 0, 1)
         if trial.suggest_categorical("kind", ["a", "b"]) == "a":
@@ -177,8 +177,9 @@ def test_in_a_conditional_space_the_model_covers_what_is_common(seen):
 
     study = study_of(sampler(), 12, objective)
     assert {trial.params["kind"] for trial in study.trials} == {"a", "b"}
-    assert seen[-1]["X"].shape == (11, 2)
-    assert seen[-1]["X"][:, 1].tolist() == [trial.params["x"] for trial in study.trials[:-1]]
+    assert seen[-1]["X"].shape == (11, 4)
+    assert seen[-1]["X"][:, 3].tolist() == [trial.params["x"] for trial in study.trials[:-1]]
+    assert seen[-1]["X"][:, 0].tolist() == [trial.params.get("depth", 0.5) for trial in study.trials[:-1]]
 
 
 def test_a_common_part_with_few_values_is_repeated_with_other_parameters():
@@ -203,11 +204,11 @@ def test_a_continuous_common_part_is_never_repeated():
     assert len(set(tried)) == 12
 
 
-def test_a_range_that_changes_is_no_longer_modelled(seen):
+def test_a_range_that_changes_is_modelled_as_the_newest(seen):
     study = study_of(sampler(), 5)
     study.optimize(lambda t: t.suggest_float("x", 0, 2) + t.suggest_float("y", 0, 1), n_trials=4)
-    assert seen[-1]["X"].shape == (8, 1)
-    assert seen[-1]["X"][:, 0].tolist() == [trial.params["y"] for trial in study.trials[:-1]]
+    assert seen[-1]["X"].shape == (8, 2)
+    assert seen[-1]["X"][:, 0].tolist() == [trial.params["x"] / 2 for trial in study.trials[:-1]]
     assert all(trial.state == TrialState.COMPLETE for trial in study.trials)
 
 

@@ -8,7 +8,7 @@ An objective such as
 says nowhere that "C" exists only where "model" is "svm"; the trials do. A parameter that is not in all complete trials
 has as its parent a discrete one that all trials with it have, and whose values with it and without it differ. Values
 that were never tried count as without it, except for an integer whose values with it all lie above, or all below, the
-others.
+others; one with more than FEW values is a parent only so.
 
 Ranges may change between trials. The newest holds, where half of the trials or more fit into it, as when a study goes
 on with wider bounds; else all ranges together, as where one parameter is the bound of another.
@@ -23,6 +23,8 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.conditions import MOST_PARENT_VALUES
+
+FEW = 10
 
 Distributions = dict[str, BaseDistribution]
 Values = dict[str, tuple[int, ...]]  # of a parent, in the numbers that Optuna stores
@@ -91,8 +93,9 @@ def _condition(
         outside = {value for i, value in stored.items() if i not in rows}
         if inside & outside:
             continue
-        # With few trials several may do so by chance: the one with the fewest values has had the least room for that.
-        found.append((len(inside | outside), len(all_rows), {parent: _widened(inside, outside, distribution)}))
+        if (values := _widened(inside, outside, distribution)) is not None:
+            # With few trials several may do so by chance; the one with the fewest values has had the least room for it.
+            found.append((len(inside | outside), len(all_rows), {parent: values}))
     return min(found, key=lambda candidate: candidate[:2])[2] if found else None
 
 
@@ -102,12 +105,14 @@ def _is_parent(distribution: BaseDistribution) -> bool:
     return not isinstance(distribution, FloatDistribution)
 
 
-def _widened(inside: set[int], outside: set[int], distribution: BaseDistribution) -> tuple[int, ...]:
-    """The values inside, with those of an integer that lie on the same side of all values outside."""
+def _widened(inside: set[int], outside: set[int], distribution: BaseDistribution) -> tuple[int, ...] | None:
+    """The values inside, with those of an integer that lie on the same side of all values outside; None: no parent."""
     if isinstance(distribution, IntDistribution):
         every = range(distribution.low, distribution.high + 1, distribution.step)
         if min(inside) > max(outside):
             return tuple(v for v in every if v >= min(inside))
         if max(inside) < min(outside):
             return tuple(v for v in every if v <= max(inside))
+        if len(every) > FEW:
+            return None
     return tuple(sorted(inside))
