@@ -233,7 +233,7 @@ def test_at_most_200_observations_decide_on_the_power_transform_each_with_its_sl
     log_slope = (slope / shaped.std(-1, keepdim=True)).log()[:, some].sum(-1)
     asked: list[tuple[Tensor, Tensor]] = []
 
-    def decided_by_a_millionth(X: Tensor, y: Tensor) -> Tensor:
+    def decided_by_a_millionth(X: Tensor, y: Tensor, _: object) -> Tensor:
         asked.append((X, y))
         return torch.stack([torch.zeros(2), torch.tensor([1e-6, -1e-6]) - log_slope])
 
