@@ -41,13 +41,13 @@ _numbers = count()
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "objectives", raising=False)
     Path("space.toml").write_text(SPACE)
     Path("objectives.py").write_text(OBJECTIVES)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("objectives", None)
 
 
 @pytest.fixture(scope="module")
