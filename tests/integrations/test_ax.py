@@ -12,15 +12,16 @@ import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
 from ax.core.parameter import ChoiceParameter, FixedParameter, ParameterType, RangeParameter
+from ax.core.parameter_constraint import ParameterConstraint
 from ax.core.search_space import SearchSpace
 from ax.core.trial_status import TrialStatus
 from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from modeseek import ConfigError, DeviceError, ModeseekError, SpaceError, dms
+from modeseek import ConfigError, DeviceError, Linear, ModeseekError, ParameterError, SpaceError, dms
 from modeseek.integrations.ax import DMSNode, _Codec
-from shared import TRAINED
+from shared import SMALLEST, TRAINED
 
 MIXED = [
     RangeParameterConfig(name="lr", bounds=(1e-5, 1e-1), parameter_type="float", scaling="log"),
@@ -287,14 +288,35 @@ def test_a_bound_relative_to_a_baseline() -> None:
 
 
 def test_fixed_parameters() -> None:
-    with pytest.raises(ConfigError, match="fixed_parameters"):
-        make_client().get_next_trials(max_trials=1, fixed_parameters={"units": 60})
+    client = make_client(n_initial=2, config=SMALLEST)
+    asked = run(client, 3)
+    for index, params in client.get_next_trials(max_trials=2, fixed_parameters={"units": 60, "act": "gelu"}).items():
+        assert (params["units"], params["act"]) == (60, "gelu")
+        client.complete_trial(index, {"loss": loss(params)})
+        asked.append(params)
+    assert len({tuple(params.values()) for params in asked}) == len(asked) > 3
+    with pytest.raises(ParameterError, match="'unit' is unknown"):
+        client.get_next_trials(max_trials=1, fixed_parameters={"unit": 60})
 
 
 def test_parameter_constraints() -> None:
-    two = [RangeParameterConfig(name=name, bounds=(0, 1), parameter_type="float") for name in ("a", "b")]
-    with pytest.raises(SpaceError, match="parameter constraints"):
-        ask(make_client(two, parameter_constraints=["a + b <= 1"]))
+    parts = [RangeParameterConfig(name=name, bounds=(0, 1), parameter_type="float") for name in "abcd"]
+    client = make_client(parts, parameter_constraints=["a + b + c + d <= 0.5", "a >= b"], n_initial=2, config=SMALLEST)
+    for _ in range(4):
+        index, params = ask(client)
+        assert sum(params.values()) <= 0.5
+        assert params["a"] >= params["b"]
+        client.complete_trial(index, {"loss": params["a"]})
+
+
+def test_equalities_and_fixed_values_in_constraints() -> None:
+    space = SearchSpace(
+        [RangeParameter(name, ParameterType.FLOAT, 0.0, 1.0) for name in ("a", "b", "c")],
+        [ParameterConstraint(equality="a + b + 2*c == 1.5")],
+    )
+    assert _Codec(space).space.constraints == (Linear({"a": 1, "b": 1, "c": 2}, equals=1.5),)
+    space.disable_parameters({"c": 0.25})
+    assert _Codec(space).space.constraints == (Linear({"a": 1, "b": 1}, equals=1.0),)
 
 
 def test_a_hierarchical_space() -> None:

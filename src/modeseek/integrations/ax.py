@@ -21,6 +21,7 @@ from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError, ParameterError, SpaceError, SpaceExhausted
 from modeseek.history import History
+from modeseek.linear import Linear
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
@@ -32,6 +33,7 @@ try:
     from ax.core.experiment import Experiment
     from ax.core.generator_run import GeneratorRun
     from ax.core.optimization_config import OptimizationConfig
+    from ax.core.parameter_constraint import ParameterConstraint
     from ax.core.search_space import SearchSpace
     from ax.core.trial_status import TrialStatus
     from ax.core.types import ComparisonOp, TParameterization
@@ -51,7 +53,8 @@ class DMSNode(ExternalGenerationNode):
 
     The objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Completed
     and early-stopped trials with a finite value of each of these metrics are the data. Others are not, but no point is
-    proposed twice, not even one that failed. A known standard error of a metric is not used.
+    proposed twice, not even one that failed. A known standard error of a metric is not used. Parameter constraints of
+    the search space, and `fixed_parameters`, hold for every point.
 
     Args:
         seed: a whole number; with it and the trials so far, their number decides what is proposed. None draws one.
@@ -78,6 +81,7 @@ class DMSNode(ExternalGenerationNode):
         self._codec: _Codec | None = None
         self._history: History | None = None
         self._proposer: Proposer | None = None
+        self._fixed: TParameterization = {}
 
     @property
     def seed(self) -> int:
@@ -114,15 +118,20 @@ class DMSNode(ExternalGenerationNode):
         just_generated = self._codec.rows([point for point in points if point is not None])
         history = self._history.with_pending(just_generated)
         try:
-            return self._codec.params(self._proposer.propose(history, len(history.proposed)).point)
+            with self._proposer.holding(self._fixed):
+                point = self._proposer.propose(history, len(history.proposed)).point
+            return {**self._codec.params(point), **self._fixed}
         except SpaceExhausted as error:
             raise SearchSpaceExhausted(str(error)) from error
 
     def gen(self, **options: Any) -> GeneratorRun | None:
-        """As Ax calls it; an error for what an external node would leave out without a word."""
-        if options.get("fixed_features") is not None:
-            raise ConfigError("DMSNode takes no fixed_parameters; make them FixedParameters of the search space")
-        return super().gen(**options)
+        """As Ax calls it, with the values of `fixed_parameters`, which an external node would leave out."""
+        features = options.get("fixed_features")
+        self._fixed = {} if features is None else dict(features.parameters)
+        try:
+            return super().gen(**options)
+        finally:
+            self._fixed = {}
 
     @classmethod
     def deserialize_init_args(cls, args: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
@@ -153,8 +162,6 @@ class _Codec:
     def __init__(self, search_space: SearchSpace) -> None:
         if search_space.is_hierarchical:
             raise SpaceError("DMSNode takes no hierarchical search space; flatten it, or use another node")
-        if search_space.parameter_constraints:
-            raise SpaceError(f"DMSNode takes no parameter constraints, such as {search_space.parameter_constraints[0]}")
         self.search_space = search_space
         self.tuned = {
             name: parameter
@@ -163,7 +170,19 @@ class _Codec:
         }
         if not self.tuned:
             raise SpaceError(f"every parameter of the search space is fixed: {list(search_space.parameters)}")
-        self.space = Space({name: _parameter(parameter) for name, parameter in self.tuned.items()})
+        self.space = Space(
+            {name: _parameter(parameter) for name, parameter in self.tuned.items()},
+            [self._linear(constraint) for constraint in search_space.parameter_constraints],
+        )
+
+    def _linear(self, constraint: ParameterConstraint) -> Linear:
+        """Our counterpart of a constraint; what is fixed in the search space goes to the other side."""
+        coefficients, bound = dict(constraint.constraint_dict), constraint.bound
+        for name, parameter in self.search_space.parameters.items():
+            if name in coefficients and name not in self.tuned:
+                value: Any = parameter.value if isinstance(parameter, axp.FixedParameter) else parameter.default_value
+                bound -= coefficients.pop(name) * value
+        return Linear(coefficients, **{"equals" if constraint.is_equality else "upper": bound})
 
     def params(self, point: Array) -> TParameterization:
         """A point (d) as the values of all of Ax's parameters, in Ax's order."""
