@@ -324,6 +324,8 @@ def test_problems_side_by_side_are_as_each_alone() -> None:
 def test_minimize_within_constraints() -> None:
     result = ms.minimize(spread, SHARES, 5, seed=0, config=SMALLEST, n_initial=3, progress=False)
     assert all(abs(sum(trial.params.values()) - 1) < 1e-9 for trial in result.trials)
+    fixed = ms.maximize(spread, SHARES, 3, seed=0, n_initial=3, fixed={"a2": 0.3}, progress=False)
+    assert {trial.params["a2"] for trial in fixed.trials} == {0.3}
 
 
 def test_a_design_spreads_from_its_first_points_on() -> None:

@@ -302,8 +302,9 @@ def rounding(space: Space, device: torch.device, region: Region | None = None) -
         return None
 
     def snap(x: Tensor) -> Tensor:
-        points = torch.from_numpy(space.snap(x.reshape(-1, space.d).cpu().numpy())).to(device).view(x.shape)
-        return points if region is None else region.placed(points)
+        placed = x if region is None else region.placed(x)
+        points = space.snap(placed.reshape(-1, space.d).cpu().numpy())
+        return torch.from_numpy(points).to(device).view(x.shape)
 
     return Rounding(snap, torch.tensor(continuous, dtype=torch.bool, device=device))
 

@@ -258,7 +258,7 @@ class Region:
     def settle(self, points: Array) -> Array:
         """The points (n x d) as they can be evaluated and meet every constraint, without those where that fails."""
         x = self._to_linear(torch.from_numpy(np.ascontiguousarray(points))).numpy()
-        x = self.placed(torch.from_numpy(self.space.snap(x))).numpy()
+        x = self.space.snap(x)
         if self.polytope is not None and (self._involved & (self._counts > 0)).any():
             x = np.array([row for row in map(self._on_lattice, x) if row is not None]).reshape(-1, self.space.d)
         allowed = self._allowed(torch.from_numpy(x)).numpy()

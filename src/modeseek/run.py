@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -32,6 +32,7 @@ def minimize(
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
+    fixed: Mapping[str, Any] | None = None,
     known: Iterable[tuple[Params, Any]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
@@ -54,6 +55,7 @@ def minimize(
             and nothing else, ends the run.
         timeout: seconds after which no new trial begins.
         stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.
+        fixed: values that some parameters have throughout this run, by name; the others are searched.
         known: pairs of parameters and values (or what else f may return) that were measured before. They count toward
             the initial design, not toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
@@ -93,6 +95,7 @@ def minimize(
         callbacks=callbacks,
         timeout=timeout,
         stop=stop,
+        fixed=fixed,
         known=known,
         catch=catch,
         checkpoint=checkpoint,
@@ -115,6 +118,7 @@ def maximize(
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
+    fixed: Mapping[str, Any] | None = None,
     known: Iterable[tuple[Params, Any]] = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
@@ -137,6 +141,7 @@ def maximize(
         callbacks=callbacks,
         timeout=timeout,
         stop=stop,
+        fixed=fixed,
         known=known,
         catch=catch,
         checkpoint=checkpoint,

@@ -169,6 +169,23 @@ def test_a_run_goes_on_to_the_total_asked_for(capsys: pytest.CaptureFixture[str]
     assert {trial.params["units"] % 10 for trial in trials()} == {0}
 
 
+def test_known_constraints_and_fixed_values_hold_from_the_first_trial_on(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = SPACE + '[w]\ntype = "float"\nlow = 0\nhigh = 100\n[[constraints]]\n'
+    Path("space.toml").write_text(limits + "coefficients = {units = 1, w = 1}\nequals = 130.5")
+    run = ["optimize", "objectives:loss", *RUN, "--fixed", "lr=0.003"]
+    assert main([*run, "--trials", "3"]) == 0
+    assert main([*run, "--trials", "5", "--fixed", "act=tanh"]) == 0
+    params = [trial.params for trial in trials()]
+    assert len(params) == 5
+    assert max(abs(p["units"] + p["w"] - 130.5) for p in params) < 1e-9
+    assert {p["lr"] for p in params} == {0.003}
+    assert {p["act"] for p in params[3:]} == {"tanh"}
+    study = optuna.load_study(study_name="objectives:loss", storage="sqlite:///modeseek.db")
+    assert ms.Space.from_dict(study.user_attrs["space"]).constraints == (ms.Linear({"units": 1, "w": 1}, equals=130.5),)
+    assert main([*run, "--fixed", "units=140"]) == 1
+    assert "no configuration with" in capsys.readouterr().err
+
+
 def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
     run = ["optimize", "objectives:bounded", *RUN, "--trials", "6"]
     assert main(run) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import modeseek as ms
-from modeseek.commands.optimize.space_file import LARGEST, read_space
+from modeseek.commands.optimize.space_file import LARGEST, read_fixed, read_space
 
 GOOD = """
 # a comment
@@ -40,6 +40,9 @@ log = true
 type = "categorical"
 choices = ["relu", "tanh", 3, 0.5, true]
 """
+
+
+TWO = '[a]\ntype = "float"\nlow = 0\nhigh = 1\n[b]\ntype = "float"\nlow = 0\nhigh = 1\n'
 
 
 def write(folder: Path, text: str) -> Path:
@@ -90,6 +93,12 @@ def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> N
         ('[model.lr]\ntype = "float"\nlow = 0\nhigh = 1', ["[model.lr]", '["model.lr"]']),
         ('[model]\ntype = "float"\nlow = 0\nhigh = 1\n[model.lr]\nlow = 0', ["[model.lr]", '["model.lr"]']),
         ('[""]\ntype = "float"\nlow = 0\nhigh = 1', ["name", "non-empty"]),
+        (TWO + "[[constraints]]\nupper = 1", ["[[constraints]] number 1", "coefficients is missing"]),
+        (TWO + "[[constraints]]\ncoefficients = {a = 1}\nuper = 1", ["number 1", "'uper'", "did you mean 'upper'"]),
+        (TWO + "[[constraints]]\ncoefficients = {a = 1}", ["number 1", "lower=, upper= or equals="]),
+        (TWO + "[[constraints]]\ncoefficients = {c = 1}\nupper = 1", ["c <= 1", "no parameter 'c'"]),
+        (TWO + "[[constraints]]\ncoefficients = {a = 1}\nlower = 2", ["no configuration"]),
+        ("constraints = [1]\n" + TWO, ["must be tables"]),
     ],
 )
 def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
@@ -100,6 +109,25 @@ def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
         read_space(path)
     for part in [str(path), *said]:
         assert part in str(error.value)
+
+
+def test_linear_constraints_are_read(tmp_path: Path) -> None:
+    one = "[[constraints]]\ncoefficients = {a = 1, b = 2}\nupper = 1\n"
+    other = "[[constraints]]\ncoefficients = {a = 1}\nequals = 0.5\n"
+    space = read_space(write(tmp_path, TWO + one + other))
+    assert space.constraints == (ms.Linear({"a": 1, "b": 2}, upper=1), ms.Linear({"a": 1}, equals=0.5))
+    named_so = '[constraints]\ntype = "float"\nlow = 0\nhigh = 1'
+    assert read_space(write(tmp_path, named_so)).names == ["constraints"]
+
+
+def test_fixed_values_are_read_as_the_space_has_them(tmp_path: Path) -> None:
+    space = read_space(write(tmp_path, GOOD))
+    texts = ["units=100", "lr=1e-3", "act=0.5", "dropout=0.3"]
+    assert read_fixed(texts, space) == {"units": 100, "lr": 1e-3, "act": 0.5, "dropout": 0.3}
+    assert read_fixed(["act=tanh"], space) == {"act": "tanh"}
+    for text, said in [("unit=1", "NAME=VALUE"), ("units", "NAME=VALUE"), ("units=1.5", "units"), ("act=elu", "act")]:
+        with pytest.raises(ms.ParameterError, match=said):
+            read_fixed([text], space)
 
 
 def test_a_byte_order_mark_is_no_hindrance(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from forked import run
-from modeseek import DMSConfig, Float, Int, Optimizer, Space, dms
+from modeseek import Categorical, DMSConfig, Float, Int, Linear, Optimizer, Space, dms
 from modeseek.design import sobol
 from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning, MissingExtraError
 from modeseek.integrations import optuna as integration
@@ -589,3 +589,51 @@ def test_pruned_and_failed_trials_are_left_behind():
     lost = [t for t in study.trials if t.state != optuna.trial.TrialState.COMPLETE]
     assert 0 < len(lost) <= 14
     assert len({tuple(t.params.values()) for t in study.trials}) == 35
+
+
+MIXTURE = Space(
+    {"a": Float(0, 1), "b": Float(0, 1), "kind": Categorical(["x", "y"])},
+    constraints=[Linear({"a": 1, "b": 1}, equals=1), lambda p: p["kind"] == "x" or p["a"] > 0.5],
+)
+
+
+def mixture(trial: optuna.Trial) -> float:
+    a, b = trial.suggest_float("a", 0, 1), trial.suggest_float("b", 0, 1)
+    return (a - 0.7) ** 2 + b + 0.1 * (trial.suggest_categorical("kind", ["x", "y"]) == "x")
+
+
+def test_known_constraints_of_a_space_hold_from_the_first_trial_on() -> None:
+    study = optuna.create_study(sampler=sampler(space=MIXTURE))
+    study.optimize(mixture, n_trials=6)
+    assert {trial.params["kind"] for trial in study.trials} == {"x", "y"}
+    for trial in study.trials:
+        assert abs(trial.params["a"] + trial.params["b"] - 1) < 1e-9
+        assert trial.params["kind"] == "x" or trial.params["a"] > 0.5
+    for params in study.sampler.optimum(study, draws=8).samples:
+        assert abs(params["a"] + params["b"] - 1) < 1e-9
+
+
+def test_values_that_a_trial_is_queued_with_are_what_the_others_are_chosen_for() -> None:
+    study = optuna.create_study(sampler=sampler(space=MIXTURE))
+    study.optimize(mixture, n_trials=4)
+    study.enqueue_trial({"a": 0.25})
+    study.optimize(mixture, n_trials=1)
+    assert study.trials[4].params == {"a": 0.25, "b": 0.75, "kind": "x"}
+
+
+def test_fixed_values_of_a_sampler() -> None:
+    study = optuna.create_study(sampler=sampler(space=MIXTURE, fixed={"kind": "y", "a": 0.1 + 0.5}))
+    study.optimize(mixture, n_trials=2)
+    assert study.trials[0].params == {"a": 0.1 + 0.5, "b": pytest.approx(0.4), "kind": "y"}
+    assert study.trials[1].params == study.trials[0].params, "nothing else is left"
+    with pytest.raises(ConfigError, match="space=space"):
+        sampler(fixed={"a": 1})
+
+
+@pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
+def test_a_partial_fixed_sampler_around_it() -> None:
+    base = sampler(n_startup_trials=2)
+    study = optuna.create_study(sampler=optuna.samplers.PartialFixedSampler({"x": 0.25}, base))
+    study.optimize(bowl, n_trials=4)
+    assert {trial.params["x"] for trial in study.trials} == {0.25}
+    assert len({trial.params["y"] for trial in study.trials}) == 4

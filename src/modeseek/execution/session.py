@@ -60,6 +60,7 @@ class Session:
         callbacks: Sequence[Callback],
         timeout: Any,
         stop: Any,
+        fixed: Any,
         known: Any,
         catch: Any,
         checkpoint: Any,
@@ -75,7 +76,7 @@ class Session:
         if stop is not None and not isinstance(stop, WhenSure):
             raise ConfigError(f"stop must be a modeseek.WhenSure, not {stop!r}")
         self.f, self.callbacks, self.catch, self.stop = f, _callbacks(callbacks), _exception_types(catch), stop
-        known = _pairs(known)
+        known, self.fixed = _pairs(known), fixed
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
@@ -191,7 +192,7 @@ class Session:
 
     def _ask(self, left: int, place: Evaluations) -> Trial | None:
         try:
-            return self._begin(self.optimizer.ask(left=left), place)
+            return self._begin(self.optimizer.ask(left=left, fixed=self.fixed), place)
         except SpaceExhausted:
             self.stopped = "space exhausted"
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -41,7 +41,7 @@ try:
     from optuna.trial import FrozenTrial, TrialState
 
     from modeseek.integrations.optuna_spaces import Distributions, search_space_of
-    from modeseek.integrations.optuna_trials import Codec, announce, is_modelled
+    from modeseek.integrations.optuna_trials import Codec, announce, distribution, is_modelled
 except ImportError as error:
     raise missing_extra("DMSSampler needs Optuna", "optuna") from error
 
@@ -71,6 +71,9 @@ class DMSSampler(BaseSampler):
         threads: of the CPU that a suggestion uses.
         n_trials: how many trials the study will have, if that is known: the last ones are then not spent on looking
             far away from all that is known.
+        space: all parameters that trials will ask for, if they are known: then the model covers them from the first
+            trial on, and known constraints of the space hold for every point. Optuna itself has no word for these.
+        fixed: values that some parameters of the space have in all trials of this sampler, as in `Optimizer.ask`.
         warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled: it is
             in some trials only, and no value of another parameter says in which.
     """
@@ -86,6 +89,8 @@ class DMSSampler(BaseSampler):
         device: str = "cpu",
         threads: int = 1,
         n_trials: int | None = None,
+        space: Space | None = None,
+        fixed: Mapping[str, Any] | None = None,
         warn_independent_sampling: bool = True,
     ) -> None:
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
@@ -100,6 +105,9 @@ class DMSSampler(BaseSampler):
             name_of_initial="n_startup_trials",
         )
         self.n_trials = None if n_trials is None else whole_number("n_trials", n_trials, 1)
+        if fixed and space is None:
+            raise ConfigError("fixed needs the space that its parameters are of: DMSSampler(space=space, fixed=...)")
+        self._space, self._fixed = space, dict(fixed or {})
         self._independent_sampler = independent_sampler
         self._constraints_func = constraints_func
         self._proposers: dict[tuple[str, int], Proposer] = {}
@@ -155,14 +163,21 @@ class DMSSampler(BaseSampler):
             self._independent_sampler.reseed_rng()
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial | None) -> Distributions:
-        """The parameters of complete trials that have more than one value, if what decides on their being is known."""
+        """The parameters of complete trials that have more than one value, if what decides on their being is known.
+
+        All of them where the sampler was given the space.
+        """
         _require_single_objective(study)
+        if self._space is not None:
+            return {name: distribution(self._space[name]) for name in self._space}
         known = search_space_of(study.get_trials(deepcopy=False))
         varied = {name: d for name, d in known.distributions.items() if not d.single() and is_modelled(name, d)}
         return known.within(varied).distributions
 
     def _codec(self, study: Study, search_space: Distributions) -> Codec:
         """Between the study's parameters and the cube."""
+        if self._space is not None:
+            return Codec.of(search_space, self._space)
         known = search_space_of(study.get_trials(deepcopy=False)).within(search_space)
         return Codec(known.distributions, known.when)
 
@@ -172,7 +187,7 @@ class DMSSampler(BaseSampler):
         if not search_space:
             return {}
         with self._lock:
-            return self._sample(study, trial, self._codec(study, search_space))
+            return {**self._sample(study, trial, self._codec(study, search_space)), **self._fixed}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -227,7 +242,8 @@ class DMSSampler(BaseSampler):
         Two that climbed the same optimum, each without knowing of the other, are at one point nearly.
         """
         proposer = self._proposer(study, codec.space)
-        with proposer.holding(codec.fixed(trial)):
+        fixed = codec.fixed(self._fixed, trial)
+        with proposer.holding(fixed if len(fixed) < codec.space.d else None):  # else nothing is left to choose
             return self._announced(proposer, study, trial, codec)
 
     def _announced(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
@@ -261,6 +277,8 @@ class DMSSampler(BaseSampler):
         try:
             return proposer.choose(suggestion, now, trial.number), now.pending
         except SpaceExhausted:
+            if proposer.region is not None:  # the best point, although it is known
+                return proposer.choose(suggestion, replace(now, proposed=now.proposed[:0]), trial.number), now.pending
             grid = codec.space.grid()
             free = fresh(grid, now.pending)
             return best_labelled(free if len(free) else grid, suggestion.gp, suggestion.rho), now.pending

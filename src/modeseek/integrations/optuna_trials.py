@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.history import History
 from modeseek.integrations.optuna_spaces import Distributions, Values
+from modeseek.linear import Constraint, Feasible, Linear
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -26,13 +29,56 @@ ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that ho
 
 
 class Codec:
-    """Between Optuna's search space and ours, where a categorical parameter is the index of its choice."""
+    """Between Optuna's search space and ours, where a categorical parameter is the index of its choice.
 
-    def __init__(self, search_space: Distributions, when: dict[str, Values] | None = None) -> None:
-        self.search_space, self._when = search_space, when or {}
+    Args:
+        search_space: the parameters, with Optuna's distributions.
+        when: under which values of others a parameter exists, in the numbers that Optuna stores.
+        constraints: known ones, of parameters as the objective gets them.
+    """
+
+    def __init__(
+        self,
+        search_space: Distributions,
+        when: dict[str, Values] | None = None,
+        constraints: Sequence[Constraint] = (),
+    ) -> None:
+        self.search_space, self._when, self._constraints = search_space, when or {}, constraints
+        inner = [c if isinstance(c, Linear) else partial(self._is_feasible, c) for c in constraints]
         self.space = Space(
-            {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}
+            {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}, inner
         )
+
+    @classmethod
+    def of(cls, search_space: Distributions, space: Space) -> Codec:
+        """With the conditions and constraints of a space whose parameters these are."""
+        when = {
+            name: {
+                parent: tuple(int(search_space[parent].to_internal_repr(value)) for value in values)
+                for parent, values in (space[name].when or {}).items()
+            }
+            for name in search_space
+        }
+        return cls(search_space, {name: w for name, w in when.items() if w}, space.constraints)
+
+    def _is_feasible(self, feasible: Feasible, values: dict[str, Any]) -> Any:
+        return feasible(self._external(values))
+
+    def _external(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.search_space[name].to_external_repr(value) for name, value in values.items()}
+
+    def fixed(self, values: Mapping[str, Any], trial: FrozenTrial) -> dict[str, Any]:
+        """Values that this trial has in any case, those given and those it was queued with, as our space has them."""
+        given = {**values, **trial.system_attrs.get("fixed_params", {})}
+        found: dict[str, Any] = {}
+        for name in self.space.conditions.order:
+            if name in given and self.space.conditions.exists(name, found):
+                distribution = self.search_space[name]
+                with suppress(ValueError):  # what Optuna itself refuses is its own to say
+                    found[name] = self.space[name].check(
+                        _exactly(distribution, distribution.to_internal_repr(given[name]))
+                    )
+        return found
 
     @property
     def shown(self) -> Space:
@@ -45,7 +91,9 @@ class Codec:
             }
             for name, w in self._when.items()
         }
-        return Space({name: replace(parameter, when=when.get(name)) for name, parameter in shown.items()})
+        return Space(
+            {name: replace(parameter, when=when.get(name)) for name, parameter in shown.items()}, self._constraints
+        )
 
     def internal(self, point: Array) -> dict[str, float]:
         """A point (d) in the numbers that Optuna stores."""
@@ -53,8 +101,7 @@ class Codec:
 
     def params(self, point: Array) -> dict[str, Any]:
         """A point (d) as the values that the objective gets."""
-        values = self.space.decode(point)
-        return {name: self.search_space[name].to_external_repr(value) for name, value in values.items()}
+        return self._external(self.space.decode(point))
 
     def unit(self, trial: FrozenTrial) -> Array | None:
         """The trial's point (d); None when it has not all parameters, or values out of their range."""
@@ -69,24 +116,13 @@ class Codec:
             distribution = self.search_space[name]
             try:
                 value = distribution.to_internal_repr(known[name]) if name in known else announced[name]
-                values[name] = value if isinstance(distribution, FloatDistribution) else int(value)
+                values[name] = _exactly(distribution, value)
             except (KeyError, ValueError, OverflowError):
                 return None
         try:
             return self.space.encode(values)
         except ParameterError:
             return None
-
-    def fixed(self, trial: FrozenTrial) -> dict[str, Any]:
-        """The values that a queued trial has of parameters that others depend on, as our space has them."""
-        queued: dict[str, Any] = trial.system_attrs.get("fixed_params", {})
-        parents = {parent for when in self._when.values() for parent in when}
-        values: dict[str, Any] = {}
-        for name in self.space.conditions.order:
-            if name in parents and name in queued and self.space.conditions.exists(name, values):
-                with suppress(ValueError):
-                    values[name] = self.space[name].check(int(self.search_space[name].to_internal_repr(queued[name])))
-        return values
 
     def read(self, study: Study, trial: FrozenTrial | None = None) -> History:
         """All trials of the study but this one."""
@@ -113,6 +149,11 @@ class Codec:
         return math.isinf(self.space.size) or all(
             name in self.search_space or distribution.single() for name, distribution in trial.distributions.items()
         )
+
+
+def _exactly(distribution: BaseDistribution, internal: float) -> float:
+    """A number that Optuna stores, as an int where it is one."""
+    return internal if isinstance(distribution, FloatDistribution) else int(internal)
 
 
 def is_modelled(name: str, distribution: BaseDistribution) -> bool:

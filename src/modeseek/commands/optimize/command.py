@@ -27,6 +27,10 @@ space.toml has one table per parameter:
   [act]
   type = "categorical"
   choices = ["relu", "tanh"]
+
+  [[constraints]]                 # known beforehand; never violated
+  coefficients = {width = 2, height = 1}
+  upper = 3                       # or lower, or equals
 """
 
 
@@ -73,6 +77,13 @@ def add_command(commands: Commands) -> None:
     )
     optimize.add_argument(
         "--retry-failed", action="store_true", help="evaluate failed trials again instead of counting them"
+    )
+    optimize.add_argument(
+        "--fixed",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value that a parameter has in all trials of this command; the others are searched (repeatable)",
     )
     optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
     optimize.add_argument(
@@ -128,7 +139,7 @@ def _optimize(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.evaluator import Job
     from modeseek.commands.optimize.run import optimize
     from modeseek.commands.optimize.show import summary
-    from modeseek.commands.optimize.space_file import read_space
+    from modeseek.commands.optimize.space_file import read_fixed, read_space
     from modeseek.stopping import WhenSure
 
     space = read_space(options.space)
@@ -143,6 +154,7 @@ def _optimize(options: argparse.Namespace) -> None:
         device=options.device,
         threads=options.threads,
         n_trials=options.trials,
+        fixed=read_fixed(options.fixed, space),
     )
     study = optimize(
         settings,

@@ -32,8 +32,8 @@ class Job:
         space: what to search.
         storage: an Optuna storage URL, or a journal file (.log, .journal).
         study: the study's name.
-        seed, config, n_startup_trials, device, threads, n_trials: see `DMSSampler`; the seed None is the study's, which
-            a new study draws.
+        seed, config, n_startup_trials, device, threads, n_trials, fixed: see `DMSSampler`; the seed None is the
+            study's, which a new study draws.
     """
 
     objective: str
@@ -46,6 +46,12 @@ class Job:
     device: str = "cpu"
     threads: int = 1
     n_trials: int | None = None
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether points must keep to constraints or fixed values, of which Optuna knows nothing."""
+        return bool(self.space.constraints or self.fixed)
 
 
 class Report(NamedTuple):
@@ -69,6 +75,8 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         device=settings.device,
         threads=settings.threads,
         n_trials=settings.n_trials,
+        space=settings.space if settings.is_restricted else None,
+        fixed=settings.fixed,
     )
     study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
 

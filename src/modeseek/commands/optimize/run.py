@@ -26,6 +26,7 @@ from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
+from modeseek.space import Space
 from modeseek.stopping import WhenSure
 from modeseek.trials import Direction
 
@@ -73,7 +74,8 @@ def optimize(
         store.enqueue_interrupted_trials(study)
     settings = replace(settings, seed=seed)
     budget = Budget(int(min(trials, settings.space.size)), timeout)
-    with Interrupts() as interrupts, _Tally(study, budget, interrupts.check, stop) as tally:
+    sure = None if stop is None else _when_sure(stop, settings.space)
+    with Interrupts() as interrupts, _Tally(study, budget, interrupts.check, sure) as tally:
         if workers == 1:
             with evaluator(settings, storage, interrupts) as run_trial:
                 while tally.may_begin():
@@ -97,10 +99,10 @@ class _Tally:
     """How far the study is: whether another trial may begin, and what the bar says."""
 
     def __init__(
-        self, study: optuna.Study, budget: Budget, check: Callable[[], None], stop: WhenSure | None = None
+        self, study: optuna.Study, budget: Budget, check: Callable[[], None], stop: StopWhenSure | None = None
     ) -> None:
         self.study, self.budget, self._check = study, budget, check
-        self._stop = None if stop is None else _when_sure(stop)
+        self._stop = stop
         self._sure = False
         self.failures = 0
 
@@ -153,10 +155,10 @@ class _Tally:
         self.bar.refresh()
 
 
-def _when_sure(stop: WhenSure) -> StopWhenSure:
-    from modeseek.integrations.optuna import StopWhenSure
+def _when_sure(stop: WhenSure, space: Space) -> StopWhenSure:
+    from modeseek.integrations.optuna import DMSSampler, StopWhenSure
 
-    return StopWhenSure(stop)
+    return StopWhenSure(stop, DMSSampler(seed=0, space=space) if space.constraints else None)
 
 
 def _run_crew(settings: Job, n: int, tally: _Tally, interrupts: Interrupts) -> None:

@@ -14,9 +14,10 @@ from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.checks import missing_extra
 from modeseek.commands.optimize.storage import open_storage
-from modeseek.commands.optimize.store import best_value, load_study
+from modeseek.commands.optimize.store import SPACE, best_value, load_study
 from modeseek.errors import ConfigError, TrialError
 from modeseek.integrations.optuna_trials import constraints_of
+from modeseek.space import Space
 from modeseek.trials import least_violation
 
 
@@ -27,7 +28,8 @@ def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
     from modeseek.integrations.optuna import DMSSampler  # here: `summary` has no need of torch
 
     with suppress(TrialError):
-        print(DMSSampler(seed=0).optimum(study))
+        stored = study.user_attrs.get(SPACE)
+        print(DMSSampler(seed=0, space=None if stored is None else Space.from_dict(stored)).optimum(study))
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
     _draw(study, picture)
     print(f"picture: {picture.resolve()}")

@@ -6,6 +6,12 @@ low = 1e-5
 high = 1e-1
 log = true
 when = {model = "svm"}    # or a list of choices; without it, everywhere
+
+Known constraints are an array of tables of its own; a parameter may still be called "constraints".
+
+[[constraints]]
+coefficients = {width = 2, height = 1}
+upper = 3
 """
 
 from __future__ import annotations
@@ -13,12 +19,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from modeseek.checks import did_you_mean
-from modeseek.errors import SpaceError
-from modeseek.parameters import Int, Parameter
+from modeseek.errors import ParameterError, SpaceError
+from modeseek.linear import Linear
+from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import KINDS, Space
 from modeseek.storage import regular_file
 
@@ -38,7 +46,10 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     if not document:
         raise SpaceError(f'{path}: it has no parameters; write one as [name], type = "float", low = 0, high = 1')
     try:
-        return Space({name: _parameter(name, table) for name, table in document.items()})
+        listed = document.get("constraints")
+        constraints = document.pop("constraints") if isinstance(listed, list) else []
+        parameters = {name: _parameter(name, table) for name, table in document.items()}
+        return Space(parameters, [_constraint(i, table) for i, table in enumerate(constraints, 1)])
     except SpaceError as error:
         raise SpaceError(f"{path}: {error}") from error
 
@@ -79,3 +90,46 @@ def _parameter(name: str, table: Any) -> Parameter:
     if isinstance(parameter, Int) and not parameter.is_exact_as_float:
         raise SpaceError(f"[{name}]: studies keep integers only to 2**53 exactly; search an offset or an exponent")
     return parameter
+
+
+def _constraint(number: int, table: Any) -> Linear:
+    if not isinstance(table, dict):
+        raise SpaceError(
+            "constraints must be tables: a line [[constraints]], and below it coefficients = {a = 1, b = 2}"
+        )
+    known = [field.name for field in dataclasses.fields(Linear)]
+    for key in table:
+        if key not in known:
+            raise SpaceError(
+                f"[[constraints]] number {number} has no {key!r}, only {', '.join(known)}{did_you_mean(key, known)}"
+            )
+    if "coefficients" not in table:
+        raise SpaceError(
+            f"[[constraints]] number {number}: coefficients is missing, as in coefficients = {{a = 1, b = 2}}"
+        )
+    try:
+        return Linear(**table)
+    except SpaceError as error:
+        raise SpaceError(f"[[constraints]] number {number}: {error}") from error
+
+
+def read_fixed(texts: Sequence[str], space: Space) -> dict[str, Any]:
+    """The values of NAME=VALUE arguments, as the space has them; ParameterError names what is wrong."""
+    fixed: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or name not in space.names:
+            raise ParameterError(f"--fixed {text}: it must be NAME=VALUE with one of {space.names}")
+        fixed[name] = _value(space[name], value)
+    space.region(fixed)  # which refuses what is not a value, and what leaves nothing
+    return fixed
+
+
+def _value(parameter: Parameter, text: str) -> Any:
+    """What a text on the command line means: of a categorical parameter, the choice that is written so."""
+    if isinstance(parameter, Categorical):
+        return next((choice for choice in parameter.choices if str(choice) == text), text)
+    try:
+        return int(text) if isinstance(parameter, Int) else float(text)
+    except ValueError:
+        return text

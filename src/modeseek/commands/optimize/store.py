@@ -36,6 +36,7 @@ from modeseek.trials import Direction
 
 WORKER, ERROR, HEARTBEAT, LATE, RETRY_OF = "worker", "error", "heartbeat", "late", "retry of"
 SEED = "seed"
+SPACE = "space"  # of the study, where there are known constraints
 SEED_PATIENCE = 2.0  # seconds
 
 _log = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ def open_study(
     if direction not in (None, there):
         raise StudyError(f"study {name!r} exists with direction {there}, not {direction}; use --direction {there}")
     _check_space(study, space)
+    if space.constraints and study.user_attrs.get(SPACE) != space.to_dict():
+        study.set_user_attr(SPACE, space.to_dict())  # for `--show`
     if seed is not None and SEED not in study.user_attrs:
         study.set_user_attr(SEED, seed)
     return study, _seed(study) if seed is None else seed
