@@ -11,8 +11,9 @@ from torch import Tensor
 
 from modeseek.design import sobol
 from modeseek.outcome_transforms import standardize
-from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs
+from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs, spread
 from modeseek.surrogate import GP, fit
+from modeseek.typing import Refinement
 from shared import generator
 
 
@@ -137,3 +138,17 @@ def test_rounded_polish_moves_along_continuous_coordinates_only() -> None:
     _, grad = gp.label_and_grad(top[..., None, :], 1.0)
     inside = (top[..., 0] > 0) & (top[..., 0] < 1)
     assert grad[..., 0, 0][inside].abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("refine", ["point", "joint"])
+def test_inputs_that_shall_stay_apart_do_and_the_others_climb_as_ever(refine: Refinement) -> None:
+    """One hill, where every run ends at its top, beside several, where they do not."""
+    X = torch.rand(1, 30, 2, dtype=torch.float64, generator=generator())
+    gp = fit(X.expand(2, -1, -1), standardize(torch.stack([-(X[0] - 0.6).square().sum(-1), (9 * X[0]).sin().sum(-1)])))
+    kept = pseudo_dataset(gp, m=64, K=60, rho=0.0, refine=refine, source=generator(1), apart=0.05)
+    free = pseudo_dataset(gp, m=64, K=60, rho=0.0, refine=refine, source=generator(1))
+    start = pseudo_dataset(gp, m=64, K=0, rho=0.0, refine=refine, source=generator(1))
+    assert spread(*free)[0] < 0.02
+    assert 0.03 < spread(*kept)[0] < 0.08
+    assert kept[1][0].mean() > start[1][0].mean()
+    torch.testing.assert_close(kept[0][1], free[0][1])

@@ -31,6 +31,8 @@ class DMSConfig:
             a model, so that the best of the pseudo-dataset takes the place of the mode.
         round_inputs: round pseudo-inputs to values that discrete parameters have before they are labelled; False: only
             what is evaluated is rounded.
+        keep_apart: let how far L-BFGS goes follow from the data: K steps or, where these would bring most pseudo-inputs
+            so close together that the model could hardly tell them apart, part of the way.
         skip_collapsed: do without a model where all pseudo-inputs are nearly one point, and evaluate that point; False:
             train on them all the same.
         after_fall_back: the network of the iteration after one that did without its model: drawn anew ("restart"), or
@@ -86,12 +88,13 @@ class DMSConfig:
     network_inputs: NetworkInputs = "centred"
     round_inputs: bool = True
     skip_collapsed: bool = True
+    keep_apart: bool = False
     after_fall_back: Weights = "restart"
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense, by name."""
         _require(isinstance(self.name, str), "name", "a string", self.name)
-        for name in ("polish", "round_inputs", "skip_collapsed"):
+        for name in ("polish", "round_inputs", "skip_collapsed", "keep_apart"):
             _require(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
         for name, choices in (
             ("train_on", Data),
@@ -236,6 +239,7 @@ _BEFORE: dict[str, Any] = {
     "network_inputs": "centred",
     "round_inputs": True,
     "skip_collapsed": True,
+    "keep_apart": False,
     "after_fall_back": "restart",
 }
 

@@ -29,12 +29,13 @@ from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.modes import dominant_mode
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
-from modeseek.pseudo import Rounding, polish, pseudo_dataset
+from modeseek.pseudo import Rounding, polish, pseudo_dataset, spread
 from modeseek.region import Region
 from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
+APART = 4.0  # times the resolution of the model: how far pseudo-inputs are apart if they shall be
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
 
@@ -156,7 +157,15 @@ def seek(
         x, y_hat = gp.X if region is None else region.repair(gp.X), gp.y
     else:
         x, y_hat = pseudo_dataset(
-            gp, m=m, K=K, rho=rho, refine=config.refine, source=draws, rounding=rounding, region=region
+            gp,
+            m=m,
+            K=K,
+            rho=rho,
+            refine=config.refine,
+            source=draws,
+            rounding=rounding,
+            region=region,
+            apart=APART * _resolution(sde, config) if config.keep_apart else None,
         )
     clock.lap("pseudo")
 
@@ -165,7 +174,7 @@ def seek(
     start = fresh if network is None else network
     unused = theta = start if config.after_fall_back == "continue" else fresh
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, best, sde, config)
+    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, y_hat, sde, config)
     diverged = torch.zeros_like(fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
@@ -250,14 +259,19 @@ def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
     return z.float(), z.amax(-1).float()
 
 
-def _is_one_point(x: Tensor, best: Tensor, sde: VPSDE, config: DMSConfig) -> Tensor:
-    """Whether most pseudo-inputs (b x m x d) lie on the best (b x 1 x d), closer than the noise left at t0: b.
-
-    The model could not tell them apart, and their mode is that point. Where the settings say so, it is trained on them.
-    """
+def _resolution(sde: VPSDE, config: DMSConfig) -> float:
+    """The noise left at t0, on the unit cube: the model cannot tell inputs apart that are closer."""
     left = float(sde.h(torch.tensor(config.t0, dtype=torch.float64, device="cpu")).sqrt())
-    resolution = left / 2 if config.network_inputs == "centred" else left  # [−1, 1] is twice as wide as the cube
-    return ((x - best).abs().amax(-1).median(-1).values < resolution) & config.skip_collapsed
+    return left / 2 if config.network_inputs == "centred" else left  # [−1, 1] is twice as wide as the cube
+
+
+def _is_one_point(x: Tensor, y: Tensor, sde: VPSDE, config: DMSConfig) -> Tensor:
+    """Whether most pseudo-inputs (b x m x d) lie on the one with the best label (b x m): b.
+
+    Their mode is that point, as far as the model can tell. Where the settings say so, it is trained on them all the
+    same.
+    """
+    return (spread(x, y) < _resolution(sde, config)) & config.skip_collapsed
 
 
 def _mode(x_star: Tensor, quantile: float, region: Region | None) -> Tensor:

@@ -36,12 +36,14 @@ def pseudo_dataset(
     source: Randomness,
     rounding: Rounding | None = None,
     region: Region | None = None,
+    apart: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Refined inputs (b x m x d), rounded if asked, and their labels (b x m).
 
     `refine="point"` is Eq. 6: each point has its own direction and step size. "joint" refines the m points of an
     element as one vector with one step size, which keeps them apart where single runs would all end in one optimum.
-    With a region, all of them are in it.
+    With a region, all of them are in it. With `apart`, an element goes only so far that most of its inputs are not
+    closer than that to the best of them.
     """
     *batch, _, d = gp.X.shape
     if region is None:
@@ -49,10 +51,28 @@ def pseudo_dataset(
     else:
         x = region.sample(m, source, tuple(batch), gp.X).to(gp.X)
     if K > 0:
-        x = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine, region=region)
+        end = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine, region=region)
+        x = end if apart is None else _part_of_the_way(gp, x, end, rho, apart, region)
     if rounding is not None:
         x = rounding.snap(x)
     return x, gp.label(x, rho)
+
+
+def _part_of_the_way(
+    gp: Surrogate, start: Tensor, end: Tensor, rho: float, apart: float, region: Region | None
+) -> Tensor:
+    """The ends of climbs or, where these run together, points on the way there that are about `apart`: b x m x d."""
+    before, after = spread(start, gp.label(start, rho)), spread(end, gp.label(end, rho))
+    share = ((before - apart) / (before - after).clamp_min(1e-12)).clamp(0, 1)
+    share = torch.where(after < apart, share, 1)[..., None, None]
+    x = torch.lerp(start, end, share)
+    return x if region is None else region.keep(x, start)
+
+
+def spread(x: Tensor, y: Tensor) -> Tensor:
+    """How far most inputs (b x m x d) are from the one with the best label (b x m), in their farthest coordinate: b."""
+    best = x.gather(-2, y.argmax(-1)[..., None, None].expand_as(x[..., :1, :]))
+    return (x - best).abs().amax(-1).median(-1).values
 
 
 def polish(
