@@ -101,6 +101,7 @@ def _add_pack(commands: Commands) -> None:
 def _add_measurements(commands: Commands) -> None:
     theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1")
     theory.add_argument("--seeds", type=partial(at_least, 2), default=10, help="(default: 10)")
+    theory.add_argument("--task", type=names, help="of the synthetic ones (default: styblinski-tang-2,levy-10)")
     theory.set_defaults(run=_theory)
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
     distribution.add_argument(
@@ -126,7 +127,7 @@ def _add_measurements(commands: Commands) -> None:
         command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
     for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--out", type=Path, default=Path("results"), help="folder of results (default: results)")
-    for command in (draws, seconds, batches, growth):
+    for command in (theory, draws, seconds, batches, growth):
         command.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
 
 
@@ -209,7 +210,7 @@ def _measure_missing(out: Path, device: str) -> None:
             defaults = {"task": None, "method": None, "repeats": 3, "batch": 1, "threads": 1}
             measure(argparse.Namespace(**defaults, out=out, device=device))
     if not (out / "theory.json").exists():
-        _theory(argparse.Namespace(seeds=10, threads=1, out=out))
+        _theory(argparse.Namespace(seeds=10, threads=1, out=out, task=None, device=device))
     if not (out / "distribution.json").exists():
         _distribution(argparse.Namespace(replication=0, threads=1, out=out))
 
@@ -238,12 +239,14 @@ def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
 
 def _theory(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.replication import fixed_threads
-    from modeseek.bench.measure.theory import save, study
+    from modeseek.bench.measure.theory import TASKS, save, study
+    from modeseek.checks import device_of
 
     check_folder(options.out)
-    path = options.out / "theory.json"
+    path, device = options.out / "theory.json", str(device_of(options.device))
     with fixed_threads(options.threads):
-        save(path, study(seeds=options.seeds))
+        for task in options.task or TASKS:
+            save(path, study(task, seeds=options.seeds, device=device), task, device)
     print(path)
 
 

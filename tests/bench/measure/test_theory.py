@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modeseek.bench.measure.theory import TERMS, load, measure, save
+from modeseek.bench.measure.theory import TERMS, load, measure, save, sliced_w1
 from modeseek.commands import main
 from modeseek.errors import ConfigError
 
@@ -42,6 +42,15 @@ def test_e2_falls_with_m() -> None:
 def test_e2_grows_with_t0() -> None:
     early, late = (measure(TASK, n=40, m=100, t0=t0, seeds=4, S=100).e2.mean() for t0 in (1e-3, 0.2))
     assert late > early, "noise that is never removed"
+
+
+def test_the_sliced_distance_of_moved_points_is_how_far_they_moved() -> None:
+    x = np.random.default_rng(0).random((200, 1))
+    weights = np.full(200, 1 / 200)
+    assert sliced_w1(x, weights, x + 0.3) == pytest.approx(0.3)
+    assert sliced_w1(x, weights, x[::-1]) == pytest.approx(0)
+    few = np.where(x[:, 0] < 0.5, 1.0, 0.0)
+    assert sliced_w1(x, few, x[x[:, 0] < 0.5]) == pytest.approx(0), "the weights count"
 
 
 def test_a_real_task_has_no_known_function() -> None:

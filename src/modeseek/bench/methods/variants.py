@@ -23,6 +23,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "K": (0, 5, 15, 25),
     "m": (100, 500, 1000),
     "S": (100, 200, 300, 400),
+    "keep_apart": (False, True),  # not the paper's: what it names as a limit, a K that adapts
 }
 WITHOUT = {  # another setting than the default's, mostly the paper's, and the ingredient that is missing then
     f"{DEFAULT}[warp=never]": "warped outcomes",
@@ -75,7 +76,7 @@ def values(task: str, setting: str) -> list[Any]:
 def ablation(task: str, setting: str, value: Any) -> str:
     """The method with this value of a setting: the preset, or a variant of it."""
     is_preset = getattr(find_task(task).config(), setting) == value
-    return PRESET if is_preset else f"{PRESET}[{setting}={value}]"
+    return PRESET if is_preset else f"{PRESET}[{setting}={_text(value)}]"
 
 
 def ingredients() -> list[str]:

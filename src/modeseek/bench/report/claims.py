@@ -271,16 +271,20 @@ def _median(row: Measurement) -> float:
 
 def _theory(evidence: Evidence) -> Iterator[Finding]:
     """Theorem 1, Lemma 1 and the remarks."""
-    found = theory.load(evidence.results / "theory.json")
+    for task in theory.TASKS:
+        if found := theory.load(evidence.results / "theory.json", task):
+            yield from _bound(task, found)
+
+
+def _bound(task: str, found: dict[str, list[theory.Suboptimality]]) -> Iterator[Finding]:
     every = [r for of in found.values() for r in of]
-    if not every:
-        return
     held = sum(int((r.subopt <= r.e1 + r.e2 + 1e-5).sum()) for r in every)
     with_gap = sum(int((r.subopt <= r.e1 + r.e2 + r.gap + 1e-5).sum()) for r in every)
     total = sum(len(r.subopt) for r in every)
     status: Status = "reproduced" if held == total else "partly" if with_gap == total else "not"
     text = f"held in {held} of {total} measurements, and in {with_gap} with the gap between a and its mean label added"
-    yield Finding("SubOpt ≤ E1 + E2", "Lemma 1, Theorem 1", status, text, "theory")
+    command = f"theory --task {task}"
+    yield Finding(f"SubOpt ≤ E1 + E2 ({task})", "Lemma 1, Theorem 1", status, text, command)
     for varied, term, claim, place, rate in (
         ("n", "e1", "E1 falls with the number of observations, as n^(−1/2)", "Theorem 1, Remark 2", -0.5),
         ("m", "e2", "E2 falls with the size of the pseudo-dataset, as m^(−1/2)", "Theorem 1, Remark 3", -0.5),
@@ -288,13 +292,12 @@ def _theory(evidence: Evidence) -> Iterator[Finding]:
     ):
         if len(found.get(varied, [])) < 3:
             continue
-        slope = fitted_rate(
-            [getattr(r, varied) for r in found[varied]], [getattr(r, term).mean() for r in found[varied]]
-        )
+        means = [getattr(r, term).mean() for r in found[varied]]
+        slope = fitted_rate([getattr(r, varied) for r in found[varied]], means)
         status = "not" if slope >= 0 else "reproduced" if slope <= rate else "partly"
         direction = "falls" if slope < 0 else "rises"
-        text = f"{term.upper()} {direction} as {varied}^({slope:+.2f}) on {theory.TASK}; the bound has {rate:+.1f}"
-        yield Finding(claim, place, status, text, "theory")
+        text = f"{term.upper()} {direction} as {varied}^({slope:+.2f}); the bound has {rate:+.1f}"
+        yield Finding(f"{claim} ({task})", place, status, text, command)
 
 
 def fitted_rate(x: Sequence[float], y: Sequence[float]) -> float:

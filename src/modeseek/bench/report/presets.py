@@ -71,20 +71,21 @@ def best_baseline(methods: dict[str, Curves], reading: Curves, what: Measure) ->
 
 def compare(gathered: Gathered, reading: str, rival: str, what: Measure) -> Comparison:
     """A reading against one of BASELINES, or against BEST, on the tasks where both have enough replications."""
-    tested: dict[str, tuple[Verdict, float]] = {}
+    pairs: dict[str, tuple[Curves, Curves]] = {}
     for task, methods in gathered.items():
         if (ours := methods.get(reading)) is None:
             continue
         theirs = best_baseline(methods, ours, what) if rival == BEST else baseline(methods, rival)
-        if theirs is not None and (judged := verdict(ours, theirs, what)) is not None:
-            tested[task] = judged, p_value(ours, theirs, what)
-    corrected = holm([p for _, p in tested.values()])
+        if theirs is not None:
+            pairs[task] = ours, theirs
+    return _compared(pairs, what)
+
+
+def _compared(pairs: dict[str, tuple[Curves, Curves]], what: Measure) -> Comparison:
+    judged = {task: v for task, pair in pairs.items() if (v := verdict(*pair, what)) is not None}
+    corrected = holm([p_value(*pairs[task], what) for task in judged])
     return Comparison(
-        {task: judged for task, (judged, _) in tested.items()},
-        {
-            task: judged if p < LEVEL else "level"
-            for (task, (judged, _)), p in zip(tested.items(), corrected, strict=True)
-        },
+        judged, {t: v if p < LEVEL else "level" for (t, v), p in zip(judged.items(), corrected, strict=True)}
     )
 
 
@@ -127,6 +128,31 @@ def late_progress(gathered: Gathered, method: str) -> float:
             start = curves.n_initial + (len(mean) - curves.n_initial) * 3 // 4
             shares.append(mean[-1] / mean[start - 1])
     return float(np.median(shares)) if shares else math.nan
+
+
+AGREEMENT = (
+    "Our batched acquisition functions beside BoTorch's own with `optimize_acqf`, on the same surrogate, designs and "
+    "noise: on how many tasks ours are better / level / worse (Wilcoxon signed-rank over replications, 5 %), in "
+    "brackets with Holm's correction, and the p-values at the end by task."
+)
+
+
+def agreement(gathered: Gathered) -> Table:
+    """A line per method that was run in both ways."""
+    cells, rows = [], list[Row]()
+    for name in dict.fromkeys(m.removesuffix("-botorch") for of in gathered.values() for m in of if "-botorch" in m):
+        both = {
+            t: (of[name], of[f"{name}-botorch"]) for t, of in gathered.items() if {name, f"{name}-botorch"} <= of.keys()
+        }
+        found = [_compared(both, what) for what in MEASURES]
+        if found[0].verdicts:
+            p = {task: p_value(*pair) for task, pair in both.items() if task in found[0].verdicts}
+            cells.append([name, *map(str, found), ", ".join(f"{task} {value:.2g}" for task, value in p.items())])
+            rows += [
+                _row(name, f"{name}-botorch", "all", label, c)
+                for label, c in zip(MEASURES.values(), found, strict=True)
+            ]
+    return Table(["method", *MEASURES.values(), "p at the end"], cells, rows)
 
 
 def groups_of(synthetic: Gathered, real: Gathered) -> dict[str, Gathered]:

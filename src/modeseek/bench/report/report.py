@@ -163,13 +163,15 @@ def _on_the_paper(compared: Gathered, ablated: Gathered, results: Path) -> list[
     synthetic, real = _of_figures(compared)
     found = claims.table(claims.Evidence(synthetic, real, ablated, results))
     readings = presets.table(presets.groups_of(synthetic, real))
+    agreement = presets.agreement(compared)
     return [
-        *([Section("claims", "The paper's claims", claims.NOTE, found)] if found.cells else []),
-        *(
-            [Section("readings", "The paper's method against its baselines", presets.NOTE, readings)]
-            if readings.cells
-            else []
-        ),
+        Section(name, title, note, of)
+        for name, title, note, of in (
+            ("claims", "The paper's claims", claims.NOTE, found),
+            ("readings", "The paper's method against its baselines", presets.NOTE, readings),
+            ("agreement", "Batched functions beside BoTorch's", presets.AGREEMENT, agreement),
+        )
+        if of.cells
     ]
 
 
