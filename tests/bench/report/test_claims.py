@@ -90,6 +90,27 @@ def test_claims_about_the_bound_have_fitted_rates(tmp_path: Path) -> None:
     assert claims.fitted_rate([1, 2, 4], [3, 12, 48]) == pytest.approx(2.0)
 
 
+def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
+    def row(method: str, seconds: float, device: str = "GPU") -> dict[str, object]:
+        return {
+            "method": method,
+            "task": "levy-10",
+            "S": 100,
+            "device": device,
+            "seconds": [seconds, 9 * seconds, seconds],
+        }
+
+    rows = [row("DMS", 1.0), row("PES", 5.0), row("PES, our paths", 0.5), row("PES", 5.0, "CPU")]
+    found = claims._draws(rows)
+    assert [(f.status, f.found) for f in found] == [
+        ("reproduced", "PES takes ×5.0 on levy-10 with S = 100"),
+        ("not", "PES takes ×0.5 on levy-10 with S = 100"),
+    ]
+    slow = [row("dms-paper", 2.0), row("ei", 0.1), row("ucb-botorch", 0.2)]
+    assert [f.status for f in claims._seconds(slow)] == ["reproduced"]
+    assert [f.status for f in claims._seconds([*slow, row("ucb", 3.0)])] == ["partly"]
+
+
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
     text = script["PAGE"].read_text()

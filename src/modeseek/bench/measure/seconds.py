@@ -39,6 +39,7 @@ from modeseek.dms import seek
 from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
 from modeseek.history import History
 from modeseek.outcome_transforms import standardize
+from modeseek.paths import optima
 from modeseek.surrogate import fit
 
 DRAW_TASKS = ("styblinski-tang-2", "levy-10")
@@ -46,6 +47,7 @@ DRAW_SIZES = (100, 200, 300)
 TASKS = ("styblinski-tang-2", "levy-10", "levy-20", "levy-50")
 ON_CPU = ("sobol", "tpe", "gpsampler", "cmaes")  # whatever the device
 TOO_LONG = {"levy-20": ("pes-botorch",), "levy-50": ("pes-botorch", "jes-botorch")}  # as in the paper, unless asked for
+OUR_PATHS = "PES, our paths"
 LIMIT = 120.0  # seconds of a call from which one is enough
 
 
@@ -71,7 +73,8 @@ def measure_draws(
 ) -> Iterator[Measurement]:
     """Seconds that DMS and PES take for S samples of x*, given a fitted GP.
 
-    DMS trains and samples on a pseudo-dataset that is there; PES maximizes posterior paths drawn by Matheron's rule.
+    DMS trains and samples on a pseudo-dataset that is there; PES maximizes posterior paths drawn by Matheron's rule, by
+    BoTorch and by our own code, which climbs all of them at once.
     The default preset, since the paper's 25 steps on Levy-10 may end in one point, and nothing be left to learn.
     """
     place = device_of(device)
@@ -86,10 +89,15 @@ def measure_draws(
                     seek(gp, DMSConfig(S=S), torch.Generator().manual_seed(seed)).seconds for seed in range(repeats + 1)
                 ][1:]  # the first call also loads kernels
                 posterior_optima(gp, 2, seed=0)
+                optima(gp, 2, torch.Generator().manual_seed(0))
                 seconds = {
                     "DMS": [stages["train"] + stages["sample"] for stages in found],
                     "DMS, sampling alone": [stages["sample"] for stages in found],
                     "PES": [clocked(partial(posterior_optima, gp, S, seed), place) for seed in range(repeats)],
+                    OUR_PATHS: [
+                        clocked(partial(optima, gp, S, torch.Generator().manual_seed(seed)), place)
+                        for seed in range(repeats)
+                    ],
                 }
                 for method, values in seconds.items():
                     yield {"task": task, "method": method, "S": S, "seconds": values} | machine(place)
