@@ -35,9 +35,7 @@ from modeseek.paths import Paths, maxima, optima
 from modeseek.surrogate import (
     GP,
     LENGTHSCALE_SCALE,
-    MIN_NOISE,
-    NOISE_LOC,
-    NOISE_SCALE,
+    LOG_NORMAL,
     Hyperparameters,
     fit,
     posterior_of,
@@ -67,7 +65,7 @@ def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device
     if hills:
         share = torch.rand(b, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
         lengthscale = (HILLS[0] + (HILLS[1] - HILLS[0]) * share) * math.sqrt(d)
-    noise = (NOISE_LOC + NOISE_SCALE * normal(b)).exp().clamp_min(MIN_NOISE)
+    noise = (LOG_NORMAL.loc + LOG_NORMAL.scale * normal(b)).exp().clamp_min(LOG_NORMAL.least)
     X = torch.rand(b, n, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
     frequencies = normal(b, FEATURES, d) / lengthscale[:, None, :]
     amplitudes = normal(2, b, 1, FEATURES) / math.sqrt(FEATURES)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 # Every step of the method runs in each of them. SMALLEST and CHEAP say nothing of how good a suggestion is; TRAINED has
 # a network that has learned something.
-SMALLEST = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16)
-CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32)
-TRAINED = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32)
+SMALLEST = DMSConfig(m=32, K=1, S=16, epochs=1, steps=2, hidden=16, one_hill=0)
+CHEAP = DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32, one_hill=0)
+TRAINED = DMSConfig(m=96, K=3, S=48, epochs=10, steps=10, hidden=32, one_hill=0)
 
 BOX = Space.box([-5, -5], [5, 5])
 

@@ -165,26 +165,6 @@ def test_polish_climbs_from_the_mode_to_an_optimum_of_the_label() -> None:
     assert slope.masked_fill(held, 0).abs().max() < 1e-2
 
 
-@pytest.mark.parametrize(("d", "period"), [(1, 4), (2, 4), (5, 10)])
-def test_one_iteration_in_2d_looks_far_away(d: int, period: int) -> None:
-    weights = [DMSConfig().rho_after(n, d) for n in range(100, 100 + 5 * period)]
-    assert weights.count(3.0) == 5
-    assert weights.count(1.0) == 5 * period - 5
-    assert {DMSConfig.paper(d).rho_after(n, d) for n in range(50)} == {1.0}
-
-
-@pytest.mark.parametrize(("d", "period"), [(1, 4), (2, 4), (5, 10)])
-@pytest.mark.parametrize("budget", [20, 30, 40])
-def test_no_far_look_near_the_end_of_a_run_that_is_known(d: int, period: int, budget: int) -> None:
-    config = DMSConfig()
-    known = [config.rho_after(n, d, left=budget - n) for n in range(budget)]
-    unknown = [config.rho_after(n, d) for n in range(budget)]
-    assert set(known[-period:]) == {1.0}
-    assert known[:-period] == unknown[:-period]
-    assert 3.0 in known
-    assert 3.0 in unknown[-period:]
-
-
 def test_the_labels_have_the_weight_of_their_iteration() -> None:
     for n in (18, 19, 20):  # after 19 observations in two dimensions, 3
         out = run(n=n)
@@ -233,7 +213,7 @@ def test_at_most_200_observations_decide_on_the_power_transform_each_with_its_sl
     log_slope = (slope / shaped.std(-1, keepdim=True)).log()[:, some].sum(-1)
     asked: list[tuple[Tensor, Tensor]] = []
 
-    def decided_by_a_millionth(X: Tensor, y: Tensor, _: object) -> Tensor:
+    def decided_by_a_millionth(X: Tensor, y: Tensor, *_: object) -> Tensor:
         asked.append((X, y))
         return torch.stack([torch.zeros(2), torch.tensor([1e-6, -1e-6]) - log_slope])
 
@@ -243,6 +223,21 @@ def test_at_most_200_observations_decide_on_the_power_transform_each_with_its_sl
     torch.testing.assert_close(asked[0][1], torch.stack([plain, standardize(shaped)])[..., some])
     torch.testing.assert_close(seen[0], warp(Y)[0])
     torch.testing.assert_close(seen[1], standardize(torch.maximum(plain, floor_of(plain)))[1])
+
+
+@pytest.mark.parametrize("far", [0.0, 0.5])
+def test_a_model_is_trained_where_the_best_pseudo_inputs_are_in_more_than_one_place(
+    far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_two_places(gp: object, *, m: int, **_: object) -> tuple[Tensor, Tensor]:
+        label = torch.linspace(0, 1, m, dtype=torch.float64)[None]
+        x = 0.2 + 0.05 * label[..., None] + far * (torch.arange(m) % 3 == (m - 1) % 3)[:, None]
+        return x.expand(1, m, 2).where(label[..., None] > 0.5, 0.9), label
+
+    monkeypatch.setattr("modeseek.dms.pseudo_dataset", in_two_places)
+    out = run(dataclasses.replace(TRAINED, one_hill=0.2, polish=False), n=20)
+    assert bool(out.fell_back) == (far == 0)
+    assert (out.seconds["train"] > 0) == (far > 0)
 
 
 def test_the_fast_preset_is_the_default_but_for_its_model() -> None:
@@ -377,7 +372,8 @@ def test_nothing_is_trained_where_every_pseudo_set_is_one_point(monkeypatch: pyt
     assert (out.seconds["train"], out.seconds["sample"]) == (0.0, 0.0)
 
 
-ONE_POINT = dataclasses.replace(TRAINED, K=60, refine="point", polish=False)  # every run ends at the top of the hill
+# Every run ends at the top of the hill.
+ONE_POINT = dataclasses.replace(TRAINED, K=60, refine="point", polish=False, noise_prior="log-normal")
 
 
 def test_a_model_of_one_point_is_trained_if_asked() -> None:

@@ -13,9 +13,9 @@ from modeseek.typing import LossWeight, Prediction, Refinement, Solver
 
 Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "never"]
+Prior = Literal["log-normal", "gamma"]
 NetworkInputs = Literal["centred", "unit"]
 Weights = Literal["restart", "continue"]
-MIN_PERIOD = 4  # iterations from one far look to the next, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,10 @@ class DMSConfig:
         after_fall_back: the network of the iteration after one that did without its model: drawn anew ("restart"), or
             as it was ("continue").
         rho: weight of the posterior standard deviation in the labels μ + ρσ; 0 is the naive estimator.
-        rho_far: its weight in every 2d-th iteration, which looks far away from all that is known (see `rho_after`);
-            None: use `rho` throughout.
+        rho_stalled: its weight once the last iterations have brought nothing, if that is more than `rho` (see
+            exploration.py); None: use `rho` throughout.
+        rho_far: its weight in every 2d-th iteration of a run that has stalled, which looks far away from all that is
+            known (in any run where `rho_stalled` is None); None: no such look.
         refine: L-BFGS for each pseudo-input by itself ("point", Eq. 6) or for all with one step size ("joint").
         polish: climb μ + ρσ from the dominant mode to the nearest optimum before it is evaluated.
         w: strength of classifier-free guidance; 0: samples follow the condition as it was learned.
@@ -54,6 +56,10 @@ class DMSConfig:
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
         warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
             better ("evidence"), or always ("always"); or only standardize them ("never").
+        noise_prior: of the noise variance: BoTorch's ("log-normal"), or one that also believes in outcomes without
+            noise ("gamma").
+        one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
+            (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -63,7 +69,8 @@ class DMSConfig:
     K: int = 5
     S: int | None = None
     train_on: Data = "pseudo"
-    rho: float = 1.0
+    rho: float = 0.3
+    rho_stalled: float | None = 1.0
     rho_far: float | None = 3.0
     refine: Refinement = "joint"
     polish: bool = True
@@ -83,6 +90,8 @@ class DMSConfig:
     solver: Solver = "ode"
     steps: int = 25
     warp: Warping = "evidence"
+    noise_prior: Prior = "gamma"
+    one_hill: float = 0.2
     quantile: float = 0.3
     predict: Prediction = "noise"
     network_inputs: NetworkInputs = "centred"
@@ -102,6 +111,7 @@ class DMSConfig:
             ("loss_weight", LossWeight),
             ("solver", Solver),
             ("warp", Warping),
+            ("noise_prior", Prior),
             ("predict", Prediction),
             ("network_inputs", NetworkInputs),
             ("after_fall_back", Weights),
@@ -117,8 +127,9 @@ class DMSConfig:
                 f"DMSConfig: one suggestion would take hours with epochs={self.epochs}, K={self.K}, m={self.m}, "
                 f"hidden={self.hidden}, steps={self.steps}, S={self.S}; lower some of them"
             )
-        far = self.rho_far
-        _require(far is None or (_is_real(far) and 0 <= far < math.inf), "rho_far", "None or in [0, inf)", far)
+        for name in ("rho_stalled", "rho_far"):
+            rho = getattr(self, name)
+            _require(rho is None or (_is_real(rho) and 0 <= rho < math.inf), name, "None or in [0, inf)", rho)
         for name, low, high, closed in _RANGES:
             value = getattr(self, name)
             inside = _is_real(value) and (low < value < high or (closed and value == low))
@@ -145,8 +156,12 @@ class DMSConfig:
             polish=False,
             w=2.0,
             p_drop=0.15,
+            rho=1.0,
+            rho_stalled=None,
             rho_far=None,
             warp="never",
+            noise_prior="log-normal",
+            one_hill=0.0,
             epochs=100,
             steps=50,
         )
@@ -170,16 +185,6 @@ class DMSConfig:
         """m, K and S for d parameters."""
         m, _, S = _sizes_by_dimension(d)
         return m if self.m is None else self.m, self.K, S if self.S is None else self.S
-
-    def rho_after(self, n: int, d: int, left: int | None = None) -> float:
-        """ρ of the iteration that follows n observations, with `left` evaluations to the end, where that is known.
-
-        Every 2d-th iteration looks far, in one dimension every fourth. What is found there has to be followed up, so
-        that there is no such look in the last 2d evaluations of a run whose end is known.
-        """
-        period = max(2 * d, MIN_PERIOD)
-        far = n % period == period - 1 and (left is None or left > period)
-        return self.rho_far if far and self.rho_far is not None else self.rho
 
 
 # No setting may take gigabytes, nor may all of them take hours for one suggestion: settings come from files, too.
@@ -206,6 +211,7 @@ _RANGES = (  # name, low, high, whether low itself is allowed
     ("beta_max", 0, math.inf, False),
     ("t0", 0, 1, False),
     ("quantile", 0, 1, False),
+    ("one_hill", 0, 1, True),
 )
 
 
@@ -241,6 +247,9 @@ _BEFORE: dict[str, Any] = {
     "skip_collapsed": True,
     "keep_apart": False,
     "after_fall_back": "restart",
+    "rho_stalled": None,
+    "noise_prior": "log-normal",
+    "one_hill": 0.0,
 }
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.outcome_transforms import BAD_OUTLIER, standardize
-from modeseek.surrogate import GP, Hyperparameters, fit
+from modeseek.surrogate import GP, Hyperparameters, Rho, fit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -82,11 +82,11 @@ class ConstrainedGP:
         total: Tensor = torch.special.log_ndtr((mu - self.thresholds[..., None]) / sigma).sum(0)
         return total
 
-    def label(self, x: Tensor, rho: float) -> Tensor:
+    def label(self, x: Tensor, rho: Rho) -> Tensor:
         """μ + ρσ − log(1 + L) at x (b x m x d): b x m."""
         return self.objective.label(x, rho) - self.penalty(-self.log_feasibility(x))[0]
 
-    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """The label at x (b x m x d) and its gradient: b x m, b x m x d.
 
         ∇z = (∇μ_j − z ∇σ_j)/σ_j, which is the gradient of μ_j + ρσ_j at ρ = −z over σ_j; (log Φ)' = φ/Φ.

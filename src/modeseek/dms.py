@@ -27,11 +27,12 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
 from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
+from modeseek.exploration import weights
 from modeseek.modes import dominant_mode
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset, spread
 from modeseek.region import Region
-from modeseek.surrogate import GP, Hyperparameters, Surrogate, evidence, fit
+from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
@@ -61,7 +62,7 @@ class Found:
     candidates: Tensor  # b x S x d, the samples of x*
     pseudo_x: Tensor  # b x m x d
     pseudo_y: Tensor  # b x m, in standard deviations of the outcomes
-    rho: float  # the weight of σ in this iteration's labels
+    rho: Tensor  # b x 1, the weight of σ in this iteration's labels
     network: Tensor  # b x P, float32
     fell_back: Tensor  # b, True where the diffusion model was of no use: x_next is the best pseudo-labelled input
     diverged: Tensor  # b, True where that is because it gave no finite samples
@@ -120,7 +121,18 @@ def suggest(
         branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding), parents)
     clock.lap("fit")
     network = None if state is None else state.network
-    found = seek(gp, config, source, network, rounding, left, clock, region, branches)
+    found = seek(
+        gp,
+        config,
+        source,
+        network,
+        rounding,
+        left=left,
+        expected=0 if pending is None else pending.shape[-2],
+        clock=clock,
+        region=region,
+        branches=branches,
+    )
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
 
@@ -130,7 +142,9 @@ def seek(
     source: Randomness,
     network: Tensor | None = None,
     rounding: Rounding | None = None,
+    *,
     left: int | None = None,
+    expected: int = 0,
     clock: _Clock | None = None,
     region: Region | None = None,
     branches: Branches | None = None,
@@ -142,11 +156,13 @@ def seek(
         source: as in `suggest`.
         network: b x P, where the training starts; None: anew.
         rounding, left, region: as in `suggest`.
+        expected: so many of the last outcomes are still to come: the surrogate has what it expects there.
         branches: of a conditional space, which has a rounding, too.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
-    rho = config.rho_after(gp.X.shape[-2], d, left)
+    told = gp.y[..., : gp.y.shape[-1] - expected]
+    rho = weights(told, d, config, pending=expected, left=left)
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
     draws = Draws.of(source, batch)
@@ -174,7 +190,8 @@ def seek(
     start = fresh if network is None else network
     unused = theta = start if config.after_fall_back == "continue" else fresh
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    x_star, fell_back = best.expand(*batch, S, d), _is_one_point(x, y_hat, sde, config)
+    x_star = best.expand(*batch, S, d)
+    fell_back = _is_one_point(x, y_hat, sde, config) | _has_one_hill(x, y_hat, best, config.one_hill)
     diverged = torch.zeros_like(fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
@@ -235,11 +252,14 @@ def fit_mapped(
 ) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    y, outcomes = _shaped(X, Y, config.warp, embedding)
-    return fit(X, y, warm, embedding=embedding), outcomes
+    prior = PRIORS[config.noise_prior]
+    y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
+    return fit(X, y, warm, embedding=embedding, prior=prior), outcomes
 
 
-def _shaped(X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding) -> tuple[Tensor, OutcomeMap]:
+def _shaped(
+    X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding, prior: NoisePrior
+) -> tuple[Tensor, OutcomeMap]:
     """The outcomes as the surrogate sees them, b x n, and the map to them."""
     if warping == "never":
         return mapped_by_standardize(Y)
@@ -247,9 +267,11 @@ def _shaped(X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding) -> tup
         return mapped_by_warp(Y)
     n = X.shape[-2]
     some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
-    return mapped_by_warp(
-        Y, lambda y, log_slope: evidence(X[..., some, :], y[..., some], embedding) + log_slope[..., some].sum(-1)
-    )
+
+    def explained(y: Tensor, log_slope: Tensor) -> Tensor:
+        return evidence(X[..., some, :], y[..., some], embedding, prior) + log_slope[..., some].sum(-1)
+
+    return mapped_by_warp(Y, explained)
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
@@ -272,6 +294,15 @@ def _is_one_point(x: Tensor, y: Tensor, sde: VPSDE, config: DMSConfig) -> Tensor
     same.
     """
     return (spread(x, y) < _resolution(sde, config)) & config.skip_collapsed
+
+
+def _has_one_hill(x: Tensor, y_hat: Tensor, best: Tensor, width: float) -> Tensor:
+    """Whether most of the best quarter of the pseudo-inputs (b x m x d) lie within `width` of the best of all: b.
+
+    That is where the modes of a model would lead, too.
+    """
+    top = y_hat.topk(-(-x.shape[-2] // 4), -1).indices
+    return (x - best).abs().amax(-1).gather(-1, top).median(-1).values < width
 
 
 def _mode(x_star: Tensor, quantile: float, region: Region | None) -> Tensor:

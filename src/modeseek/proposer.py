@@ -38,7 +38,7 @@ from modeseek.notices import WarnOnce
 from modeseek.pseudo import Rounding
 from modeseek.region import Region
 from modeseek.space import LISTABLE, Space
-from modeseek.surrogate import Surrogate
+from modeseek.surrogate import Rho, Surrogate
 from modeseek.typing import Array
 
 DRAWS = 4096  # random points tried where a space is too large to list
@@ -280,7 +280,7 @@ def suggest_all(
             embedding=embedding_of(_common_space(proposers), device),
             parents=parents_of(_common_space(proposers), device),
         )
-    _log.debug("trial %d: fit of %d evaluations, rho %g", number, suggestion.gp.evaluations, suggestion.rho)
+    _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion
 
 
@@ -366,7 +366,7 @@ def pool_of(found: Found) -> Array:
     return torch.cat([found.candidates, found.pseudo_x], dim=-2)[0].cpu().numpy()
 
 
-def best_labelled(points: Array, surrogate: Surrogate, rho: float) -> Array:
+def best_labelled(points: Array, surrogate: Surrogate, rho: Rho) -> Array:
     """The one of the points (k x d) that the surrogate, of a batch of one, labels highest: d."""
     labels = surrogate.label(torch.from_numpy(points).to(surrogate.X)[None], rho)[0]
     return np.asarray(points[int(torch.nan_to_num(labels, nan=-torch.inf).argmax())])

@@ -13,7 +13,7 @@ from modeseek.draws import Randomness
 from modeseek.lbfgs import Objective, lbfgs
 from modeseek.region import Region
 from modeseek.sketch import for_climbing
-from modeseek.surrogate import Surrogate
+from modeseek.surrogate import Rho, Surrogate
 from modeseek.typing import Refinement
 
 POLISH_STEPS = 50
@@ -31,7 +31,7 @@ def pseudo_dataset(
     *,
     m: int,
     K: int,
-    rho: float,
+    rho: Rho,
     refine: Refinement,
     source: Randomness,
     rounding: Rounding | None = None,
@@ -76,7 +76,7 @@ def spread(x: Tensor, y: Tensor) -> Tensor:
 
 
 def polish(
-    gp: Surrogate, x: Tensor, *, rho: float, rounding: Rounding | None = None, region: Region | None = None
+    gp: Surrogate, x: Tensor, *, rho: Rho, rounding: Rounding | None = None, region: Region | None = None
 ) -> Tensor:
     """The optimum of μ + ρσ, in the region if there is one, that a climb from x (b x d) ends in: b x d.
 
@@ -98,7 +98,7 @@ def refine_inputs(
     x: Tensor,
     *,
     K: int,
-    rho: float,
+    rho: Rho,
     refine: Refinement = "point",
     free: Tensor | None = None,
     region: Region | None = None,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from modeseek.linalg import with_diagonal
-from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, OnGP, Surrogate, evenly
+from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, OnGP, Rho, Surrogate, evenly
 
 SIZE = 500  # r
 JITTER = 1e-6  # of k(U, U), whose inputs may coincide
@@ -35,11 +35,11 @@ class Sketch(OnGP):
     U: Tensor  # b x r x d
     M: Tensor  # b x r x r
 
-    def label(self, x: Tensor, rho: float) -> Tensor:
+    def label(self, x: Tensor, rho: Rho) -> Tensor:
         """μ + ρσ at x (b x m x d): b x m."""
         return self.label_and_grad(x, rho)[0]
 
-    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d. As in `GP.grad`, with U for σ."""
         by_mean = self.gp.kernel(x, self.X).mul_(self.gp.alpha[..., None, :])
         mu = self.gp.mean[..., None] + by_mean.sum(-1)

@@ -5,6 +5,8 @@ The model is the one of BoTorch's `SingleTaskGP` (and so of the paper, App. B.3,
     k(x, x') = exp(−½ Σ_i (x_i − x'_i)² / ℓ_i²),    y = f(x) + ε,    ε ~ N(0, τ)
     ℓ_i ~ LogNormal(√2 + ½ ln d, √3),  ℓ_i ≥ 0.025;      τ ~ LogNormal(−4, 1),  τ ≥ 1e-4;      constant mean c
 
+but that τ may have another prior (`NoisePrior`): this one does not believe in outcomes without noise.
+
 Notation (b is any number of leading batch dimensions; every element is a GP of its own)
     X    b x n x d   inputs on the unit cube        ℓ   b x d    length-scales
     y    b x n       standardized outcomes          τ   b        noise variance
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -37,10 +39,39 @@ FIT_STEPS = 200  # of L-BFGS, at most
 MANY, FEW, ENOUGH = 500, 300, 1000  # observations; docs/speed.md has what this saves and changes
 LAST_STEPS, LAST_FTOL = 20, 1e-5  # of L-BFGS on ENOUGH observations; which those are makes more of a difference
 MIN_LENGTHSCALE = 0.025
-MIN_NOISE = 1e-4
-NOISE_LOC, NOISE_SCALE = -4.0, 1.0
 LENGTHSCALE_SCALE = math.sqrt(3)
 MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
+
+
+class NoisePrior(NamedTuple):
+    """Of the noise variance τ: log p = −½ ((θ − loc)/scale)² + slope·θ − rate·τ + a constant, with θ = log τ.
+
+    A log-normal density of τ has the slope −1, a gamma density slope = shape − 1 and an infinite scale.
+    """
+
+    loc: float
+    scale: float
+    slope: float
+    rate: float
+    least: float  # τ is not less
+    start: float  # θ at the density's maximum, where a search starts
+
+    def log_density(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """At θ, and its derivative in θ."""
+        z, tau = (theta - self.loc) / self.scale, self.rate * theta.exp()
+        return -0.5 * z.square() + self.slope * theta - tau + self.constant, self.slope - z / self.scale - tau
+
+    @property
+    def constant(self) -> float:
+        """Of a log-normal density, so that its values are those of GPyTorch; of others only differences count."""
+        return 0.0 if math.isinf(self.scale) else -math.log(self.scale) - 0.5 * math.log(2 * math.pi)
+
+
+LOG_NORMAL = NoisePrior(-4.0, 1.0, -1.0, 0.0, 1e-4, -5.0)  # BoTorch's
+GAMMA = NoisePrior(0.0, math.inf, 0.1, 30.0, 1e-6, math.log(0.1 / 30))  # Gamma(1.1, 30), which Optuna's GPSampler has
+PRIORS = {"log-normal": LOG_NORMAL, "gamma": GAMMA}
+
+Rho: TypeAlias = float | Tensor  # the weight of σ, one for all or b x 1
 
 
 class Surrogate(Protocol):
@@ -58,10 +89,10 @@ class Surrogate(Protocol):
     def recordable(self) -> bool:
         """Whether its labels and gradients can be computed within a CUDA graph."""
 
-    def label(self, x: Tensor, rho: float) -> Tensor:
+    def label(self, x: Tensor, rho: Rho) -> Tensor:
         """What an input is worth, μ + ρσ, at x (b x m x d): b x m."""
 
-    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """The label at x (b x m x d) and its gradient there: b x m, b x m x d."""
 
 
@@ -94,6 +125,7 @@ class GP:
     fit_failed: Tensor  # b, the elements that fell back to prior hyperparameters
     evaluations: int = 0  # calls of the MAP objective that the fit took
     embedding: Embedding = PLAIN
+    prior: NoisePrior = LOG_NORMAL
     recordable = True
 
     def kernel(self, x: Tensor, X: Tensor) -> Tensor:  # noqa: N803
@@ -105,12 +137,12 @@ class GP:
         at = self.moments(x)
         return at.mu, at.sigma
 
-    def label(self, x: Tensor, rho: float | Tensor) -> Tensor:
+    def label(self, x: Tensor, rho: Rho) -> Tensor:
         """The balance-aware label μ + ρσ (Eq. 5) at x (b x m x d), b x m."""
         mu, sigma = self.posterior(x)
         return mu + rho * sigma
 
-    def label_and_grad(self, x: Tensor, rho: float | Tensor) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d."""
         at = self.moments(x)
         return at.mu + rho * at.sigma, self.grad(x, at, rho)
@@ -123,7 +155,7 @@ class GP:
         variance = 1 - torch.linalg.vecdot(k, v)
         return Moments(mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v)
 
-    def grad(self, x: Tensor, at: Moments, rho: float | Tensor) -> Tensor:
+    def grad(self, x: Tensor, at: Moments, rho: Rho) -> Tensor:
         """∇μ + ρ∇σ at x, b x m x d. Overwrites `at.v`.
 
         With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x as in `slope`.
@@ -156,7 +188,7 @@ class GP:
             inverse = bordered(self.inverse, at.k, at.v, corner)
             alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
             return replace(self, X=X, y=y, alpha=alpha, inverse=inverse)
-        conditioned = posterior_of(X, y, self.hyperparameters, self.mean, self.embedding)
+        conditioned = posterior_of(X, y, self.hyperparameters, self.mean, self.embedding, self.prior)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
 
@@ -196,6 +228,7 @@ def fit(
     warm: Hyperparameters | None = None,
     steps: int = FIT_STEPS,
     embedding: Embedding = PLAIN,
+    prior: NoisePrior = LOG_NORMAL,
 ) -> GP:
     """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
 
@@ -203,35 +236,40 @@ def fit(
     mode of the prior, where BoTorch starts, at its median, and at short length-scales; a later one at the mode and
     where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
     """
-    mode = _prior_mode(X)
-    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps, embedding)
+    mode = _prior_mode(X, prior)
+    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps, embedding, prior)
     ok = end.value.isfinite() & end.x.isfinite().all(-1)
     best = torch.where(ok, end.value, torch.inf).argmin(0)
     found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
     failed = ~ok.any(0)
     theta = torch.where(failed[..., None], mode, found)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    gp = posterior_of(X, y, hyperparameters, embedding=embedding)
+    gp = posterior_of(X, y, hyperparameters, embedding=embedding, prior=prior)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
-def _search_all(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding) -> Minimum:
+def _search_all(
+    X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding, prior: NoisePrior
+) -> Minimum:
     """The ends of the search on all observations: starts x b x (d+1)."""
-    starts = _cold_starts(X) if warm is None else torch.stack([_prior_mode(X), theta_of(warm)])
-    return _search(X, y, starts, steps, embedding=embedding)
+    starts = _cold_starts(X, prior) if warm is None else torch.stack([_prior_mode(X, prior), theta_of(warm)])
+    return _search(X, y, starts, embedding, prior, steps)
 
 
-def _search_some(X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding) -> Minimum:
+def _search_some(
+    X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding, prior: NoisePrior
+) -> Minimum:
     """The end of the search on ENOUGH observations: 1 x b x (d+1).
 
     It starts at the best, by those, of where searches on FEW have ended, and of where the last fit has.
     """
     few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
-    found = _search(*few, _cold_starts(X) if warm is None else _prior_mode(X)[None], steps, embedding=embedding)
+    starts = _cold_starts(X, prior) if warm is None else _prior_mode(X, prior)[None]
+    found = _search(*few, starts, embedding, prior, steps)
     ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
-    value = log_posterior(*enough, ends, embedding)[0].nan_to_num(nan=-torch.inf)
+    value = log_posterior(*enough, ends, embedding, prior)[0].nan_to_num(nan=-torch.inf)
     start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
-    end = _search(*enough, start, min(steps, LAST_STEPS), ftol=LAST_FTOL, embedding=embedding)
+    end = _search(*enough, start, embedding, prior, min(steps, LAST_STEPS), ftol=LAST_FTOL)
     return end._replace(evaluations=found.evaluations + 1 + end.evaluations)
 
 
@@ -245,41 +283,44 @@ def evenly(X: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return X.gather(-2, chosen[..., None].expand(*chosen.shape, X.shape[-1])), y.gather(-1, chosen)
 
 
-def evidence(X: Tensor, y: Tensor, embedding: Embedding = PLAIN) -> Tensor:
+def evidence(X: Tensor, y: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL) -> Tensor:
     """How well a GP explains y (b x n): log p(y | X, θ) + log p(θ) where a search from the prior's mode ends, b.
 
     With one θ for the integral over all, which is enough to tell two shapes of the same outcomes apart.
     """
-    start = _prior_mode(X).expand(*y.shape[:-1], -1)
-    return -_search(X, y, start, embedding=embedding).value * y.shape[-1]
+    start = _prior_mode(X, prior).expand(*y.shape[:-1], -1)
+    return -_search(X, y, start, embedding, prior).value * y.shape[-1]
 
 
 def _search(
     X: Tensor,
     y: Tensor,
     starts: Tensor,
+    embedding: Embedding,
+    prior: NoisePrior,
     steps: int = FIT_STEPS,
     ftol: float = 1e-7,
-    embedding: Embedding = PLAIN,
 ) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
     n = y.shape[-1]
 
     def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = log_posterior(X, y, theta, embedding)
+        value, grad = log_posterior(X, y, theta, embedding, prior)
         return -value / n, -grad / n
 
-    return lbfgs(objective, starts, *bounds_of_theta(X), steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
+    return lbfgs(objective, starts, *bounds_of_theta(X, prior), steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
 
 
-def bounds_of_theta(X: Tensor) -> tuple[Tensor, Tensor]:
+def bounds_of_theta(X: Tensor, prior: NoisePrior = LOG_NORMAL) -> tuple[Tensor, Tensor]:
     """Between which θ is searched for, each d+1."""
     d = X.shape[-1]
-    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(MIN_NOISE)])
+    lower = X.new_tensor([math.log(MIN_LENGTHSCALE)] * d + [math.log(prior.least)])
     return lower, X.new_tensor([math.log(1e5)] * d + [math.log(1e2)])
 
 
-def log_posterior(X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding = PLAIN) -> tuple[Tensor, Tensor]:
+def log_posterior(
+    X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL
+) -> tuple[Tensor, Tensor]:
     """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
 
     The priors are densities of ℓ and τ themselves, as in GPyTorch, so their maximum is the same in any
@@ -305,11 +346,11 @@ def log_posterior(X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding = PL
     grad_noise = 0.5 * noise * (alpha.square().sum(-1) - A.diagonal(dim1=-2, dim2=-1).sum(-1))
 
     z_lengthscale = (theta[..., :-1] - _lengthscale_loc(d)) / LENGTHSCALE_SCALE
-    z_noise = (theta[..., -1:] - NOISE_LOC) / NOISE_SCALE
-    constant = d * math.log(LENGTHSCALE_SCALE) + math.log(NOISE_SCALE) + (d + 1) * 0.5 * math.log(2 * math.pi)
-    value = value - (0.5 * torch.cat([z_lengthscale, z_noise], -1).square() + theta).sum(-1) - constant
+    of_noise, slope = prior.log_density(theta[..., -1])
+    constant = d * (math.log(LENGTHSCALE_SCALE) + 0.5 * math.log(2 * math.pi))
+    value = value - (0.5 * z_lengthscale.square() + theta[..., :-1]).sum(-1) - constant + of_noise
     grad_lengthscale = grad_lengthscale - z_lengthscale / LENGTHSCALE_SCALE - 1
-    grad_noise = grad_noise[..., None] - z_noise / NOISE_SCALE - 1
+    grad_noise = (grad_noise + slope)[..., None]
     return value.masked_fill(info != 0, -torch.inf), torch.cat([grad_lengthscale, grad_noise], -1)
 
 
@@ -320,15 +361,15 @@ def _start(X: Tensor, log_lengthscale: float, log_noise: float) -> Tensor:
     return theta
 
 
-def _prior_mode(X: Tensor) -> Tensor:
-    return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, NOISE_LOC - NOISE_SCALE**2)
+def _prior_mode(X: Tensor, prior: NoisePrior) -> Tensor:
+    return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, prior.start)
 
 
-def _cold_starts(X: Tensor) -> Tensor:
+def _cold_starts(X: Tensor, prior: NoisePrior) -> Tensor:
     """Where a first fit starts: the prior's mode, its median, and short length-scales; 3 x b x (d+1)."""
     d = X.shape[-1]
-    median = _start(X, _lengthscale_loc(d), NOISE_LOC)
-    return torch.stack([_prior_mode(X), median, _start(X, math.log(0.2 * math.sqrt(d)), NOISE_LOC)])
+    median = _start(X, _lengthscale_loc(d), prior.start + 1)
+    return torch.stack([_prior_mode(X, prior), median, _start(X, math.log(0.2 * math.sqrt(d)), prior.start + 1)])
 
 
 def theta_of(hyperparameters: Hyperparameters) -> Tensor:
@@ -351,11 +392,12 @@ def posterior_of(
     hyperparameters: Hyperparameters,
     mean: Tensor | None = None,
     embedding: Embedding = PLAIN,
+    prior: NoisePrior = LOG_NORMAL,
 ) -> GP:
     """The GP on (X, y) with these hyperparameters, or with the prior's mode where no jitter makes them work."""
     chol, failed = _factorize(X, hyperparameters, embedding)
     if bool(failed.any()):
-        mode = _prior_mode(X)
+        mode = _prior_mode(X, prior)
         hyperparameters = Hyperparameters(
             torch.where(failed[..., None], mode[..., :-1].exp(), hyperparameters.lengthscale),
             torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
@@ -364,7 +406,7 @@ def posterior_of(
     inverse = inverse_of(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
-    return GP(X, y, hyperparameters, mean, alpha, inverse, failed, embedding=embedding)
+    return GP(X, y, hyperparameters, mean, alpha, inverse, failed, embedding=embedding, prior=prior)
 
 
 def _factorize(X: Tensor, hyperparameters: Hyperparameters, embedding: Embedding) -> tuple[Tensor, Tensor]:

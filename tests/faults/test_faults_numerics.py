@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from shared import TRAINED, generator, hill, run
 
 def test_fault_18_one_point_as_pseudo_set_is_the_answer() -> None:
     X, Y = hill(60, 2)
-    config = dataclasses.replace(TRAINED, refine="point", K=200, polish=False)
+    config = dataclasses.replace(TRAINED, refine="point", K=200, polish=False, noise_prior="log-normal")
     out = suggest(X, Y, config, generator())
     assert out.fell_back.all()
     best = out.pseudo_x[0, out.pseudo_y[0].argmax()]
@@ -45,8 +46,8 @@ def test_fault_18_a_network_gone_to_nan_is_replaced_in_its_element_alone() -> No
 def test_fault_16_a_fit_that_fails_keeps_the_prior_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     true = surrogate.log_posterior
 
-    def broken(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = true(X, y, theta)
+    def broken(X: Tensor, y: Tensor, theta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+        value, grad = true(X, y, theta, *rest)
         value[..., 0] = torch.nan  # the first element only
         return value, grad
 
@@ -90,7 +91,7 @@ def test_fault_16_no_jitter_helps_then_the_prior_does() -> None:
 def test_fault_16_and_18_the_first_is_said_once_the_second_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def failing(X: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def failing(X: Tensor, y: Tensor, theta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         return torch.full(theta.shape[:-1], torch.nan, dtype=theta.dtype), torch.zeros_like(theta)
 
     monkeypatch.setattr(surrogate, "log_posterior", failing)

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from modeseek.design import sobol
 from modeseek.errors import ConfigError, ModeseekError
-from modeseek.surrogate import GP, MIN_VARIANCE, Hyperparameters, posterior_of
+from modeseek.surrogate import GP, MIN_VARIANCE, Hyperparameters, Rho, posterior_of
 
 SAMPLE = 256  # points that tell the scale of a model without training targets
 
@@ -82,12 +82,12 @@ class PosteriorSurrogate:
         if label.shape != (1, 1):
             raise ConfigError(f"{type(self.model).__name__} gives {label.numel()} numbers at one point, not one")
 
-    def label(self, x: Tensor, rho: float) -> Tensor:
+    def label(self, x: Tensor, rho: Rho) -> Tensor:
         """μ + ρσ at x (1 x m x d): 1 x m."""
         with torch.no_grad():
             return self._label(x, rho)
 
-    def label_and_grad(self, x: Tensor, rho: float) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (1 x m x d) and its gradient there, zero where the posterior has none: 1 x m, 1 x m x d."""
         x = x.detach().requires_grad_()
         with torch.enable_grad():
@@ -114,7 +114,7 @@ class PosteriorSurrogate:
         y = (mean.to(self.y).T - self.mean) / self.std
         return replace(self, model=model, X=torch.cat([self.X, x], -2), y=torch.cat([self.y, y], -1))
 
-    def _label(self, x: Tensor, rho: float) -> Tensor:
+    def _label(self, x: Tensor, rho: Rho) -> Tensor:
         mean, variance = _moments(self.model, self._inputs(x[0]))
         mu: Tensor = (mean.to(self.mean).T - self.mean) / self.std
         sigma = (variance.to(self.mean).T / self.std.square()).clamp_min(MIN_VARIANCE).sqrt()

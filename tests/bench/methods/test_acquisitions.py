@@ -92,7 +92,7 @@ def test_log_ei_is_exact_far_from_improvement(z: float) -> None:
     with torch.no_grad():
         value, grad = batched.LogEI(gp, best).label_and_grad(x.detach())
     torch.testing.assert_close(value[0], theirs.detach(), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(grad, slope, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(grad, slope, rtol=1e-4, atol=1e-8)
     torch.testing.assert_close(batched.LogEI(gp, best).label(x.detach()), value)
 
 

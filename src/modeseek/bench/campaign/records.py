@@ -30,6 +30,7 @@ from modeseek.errors import ModeseekWarning
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
 UNKNOWN = "unknown"
 SCHEMA = 2  # of a line of the journal and of a packed file; lines of schema 1 do not say so
+FIRST_DEFAULT = re.compile(r"dms(-fast)?(\[.*\])?$")  # methods that are `dms-v1` today where `rho_stalled` is missing
 BOTORCHS_ONCE = ("ei", "ts", "gibbon", "jes", "pes")  # methods that were BoTorch's in schema 1
 
 
@@ -88,11 +89,12 @@ def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
     if schema not in range(1, SCHEMA + 1):
         raise ValueError(f"schema {schema!r:.20}")
     method, config = data["method"], data["config"]
-    return {
-        **data,
-        "method": f"{method}-botorch" if schema == 1 and method in BOTORCHS_ONCE else method,
-        "config": None if config is None else with_younger_settings(config),
-    }
+    if schema == 1 and method in BOTORCHS_ONCE:
+        method = f"{method}-botorch"
+    elif config is not None and "rho_stalled" not in config and (default := FIRST_DEFAULT.match(method)):
+        first = f"dms-v1{default[1] or ''}"
+        method, config = f"{first}{default[2] or ''}", {**config, "name": first}
+    return {**data, "method": method, "config": None if config is None else with_younger_settings(config)}
 
 
 def safe_name(name: str) -> str:

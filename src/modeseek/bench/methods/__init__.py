@@ -5,7 +5,7 @@
 
 | name | file |
 |---|---|
-| dms, dms-fast, dms-paper, dms-printed | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
+| dms and its presets | `dms_method.py`: Algorithm 1 through the one proposer, alone or side by side |
 | pi, ei, logei, ucb, ts | `acquisitions.py`: batched, alone or side by side |
 | pes, gibbon, jes | `information.py`: the same |
 | all of these with -botorch | `botorch_methods.py`: BoTorch's functions and `optimize_acqf` |
@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from modeseek.bench.loading import is_file_name, load_object
@@ -33,8 +34,18 @@ from modeseek.space import Space
 
 __all__ = ["OF_THE_PAPER", "PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
 
-# The presets of DMS by their methods' names, for d parameters; reports list them in this order.
-PRESETS = {"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()}
+
+def _first(config: DMSConfig, name: str, d: int) -> DMSConfig:
+    return replace(config, name=name, rho=1.0, rho_stalled=None, noise_prior="log-normal", one_hill=0.0)
+
+
+# The presets of DMS by their methods' names, for d parameters; reports list them in this order. `dms-v1` was the
+# default until `rho_stalled`, `noise_prior` and `one_hill` came; many records are of it.
+PRESETS: dict[str, Callable[[int], DMSConfig]] = {
+    **{"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()},
+    "dms-v1": partial(_first, DMSConfig(), "dms-v1"),
+    "dms-v1-fast": partial(_first, DMSConfig.fast(), "dms-v1-fast"),
+}
 OF_THE_PAPER = ("dms-paper", "dms-printed")  # those with the paper's sizes for each of its tasks
 
 

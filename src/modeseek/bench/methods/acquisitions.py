@@ -29,7 +29,7 @@ from modeseek.outcome_transforms import standardize
 from modeseek.paths import Paths, draw_paths
 from modeseek.proposer import Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, Hyperparameters, OnGP, Surrogate, fit
+from modeseek.surrogate import GP, Hyperparameters, OnGP, Rho, Surrogate, fit
 from modeseek.typing import Array
 
 RESTARTS, RAW_SAMPLES = 10, 512
@@ -50,12 +50,12 @@ class _Improvement(OnGP):
 class PI(_Improvement):
     """z: the probability of improvement is Φ(z), which has the same maxima."""
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         mu, sigma = self.gp.posterior(x)
         return (mu - self.best) / sigma
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """∇z = (∇μ − z ∇σ)/σ."""
         at = self.gp.moments(x)
         z = (at.mu - self.best) / at.sigma
@@ -65,11 +65,11 @@ class PI(_Improvement):
 class EI(_Improvement):
     """E max(f − best, 0) = σ (φ(z) + z Φ(z)) (Jones et al. 1998), as it is: flat where nothing promises more."""
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         return self._terms(*self.gp.posterior(x))[0]
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """∇EI = Φ ∇μ + φ ∇σ, and ∇σ = ∇σ²/(2σ)."""
         at = self.gp.moments(x)
         ei, cdf, pdf = self._terms(at.mu, at.sigma)
@@ -85,11 +85,11 @@ class EI(_Improvement):
 class LogEI(_Improvement):
     """log E max(f − best, 0) = log σ + log h(z) with h(z) = φ(z) + z Φ(z) (Ament et al. 2023)."""
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         return self._terms(*self.gp.posterior(x))[0]
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """∇ log EI = (∇μ + φ/Φ ∇σ) Φ/EI."""
         at = self.gp.moments(x)
         log_ei, hazard, scale = self._terms(at.mu, at.sigma)
@@ -115,11 +115,11 @@ class TS(OnGP):
 
     path: Paths
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         return self.path.everywhere(x).squeeze(-2)
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """At x (b x m x d), and the gradient there: b x m, b x m x d."""
         value, grad = self.path.value_and_grad(x.unsqueeze(-3))
         return value.squeeze(-2), grad.squeeze(-3)

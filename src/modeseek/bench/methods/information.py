@@ -25,7 +25,7 @@ from torch import Tensor
 from modeseek.draws import Draws
 from modeseek.linalg import kernel
 from modeseek.paths import optima
-from modeseek.surrogate import GP, OnGP
+from modeseek.surrogate import GP, OnGP, Rho
 
 SAMPLES_OF_MAXIMUM = 10  # f* of GIBBON, BoTorch's default
 CANDIDATES = 10_000  # on which they are sampled, the paper's
@@ -68,12 +68,12 @@ class GIBBON(OnGP):
 
     maxima: Tensor  # b x S
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         mu, sigma = self.gp.posterior(x)
         return self._gain(mu[..., None], sigma.square()[..., None]).mean(-1)
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """At x (b x m x d), and the gradient there: b x m, b x m x d."""
         at = self.gp.moments(x)
         shape = (*at.mu.shape, self.maxima.shape[-1])
@@ -127,12 +127,12 @@ class _AboutOptimum(OnGP):
     mu: Tensor  # μ*
     variance: Tensor  # v*
 
-    def label(self, x: Tensor, rho: float = 0.0) -> Tensor:
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
         """At x (b x m x d): b x m."""
         at = self.gp.moments(x)
         return self._gain(at.mu[..., None], at.sigma.square()[..., None], self._covariance(x, at.k)[0]).mean(-1)
 
-    def label_and_grad(self, x: Tensor, rho: float = 0.0) -> tuple[Tensor, Tensor]:
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
         """At x (b x m x d), and the gradient there: b x m, b x m x d.
 
         c = k(x, x*) − k(x, X) A k(X, x*), so that what c pulls at is x* and, weighted, X.

@@ -16,6 +16,7 @@ from modeseek.config import DMSConfig
 from modeseek.proposer import is_continuous
 
 PRESET, DEFAULT = "dms-paper", "dms"
+TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
 ABLATION_TASKS = ("styblinski-tang-2", "levy-10")  # the paper's
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "train_on": ("pseudo", "observed"),
@@ -26,15 +27,15 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "keep_apart": (False, True),  # not the paper's: what it names as a limit, a K that adapts
 }
 WITHOUT = {  # another setting than the default's, mostly the paper's, and the ingredient that is missing then
-    f"{DEFAULT}[warp=never]": "warped outcomes",
-    f"{DEFAULT}[warp=always]": "a power transform only where the surrogate wants it",
-    f"{DEFAULT}[rho_far=null]": "iterations with a larger ρ",
-    f"{DEFAULT}[polish=false]": "polished mode",
-    f"{DEFAULT}[refine=point]": "one step size for all pseudo-inputs",
-    f"{DEFAULT}[w=2;p_drop=0.15]": "samples without guidance",
-    f"{DEFAULT}[K=25]": "few steps of L-BFGS",
-    f"{DEFAULT}[epochs=100;steps=50]": "short training",
-    f"{DEFAULT}[train_on=nothing]": "the diffusion model",
+    f"{TAKEN_APART}[warp=never]": "warped outcomes",
+    f"{TAKEN_APART}[warp=always]": "a power transform only where the surrogate wants it",
+    f"{TAKEN_APART}[rho_far=null]": "iterations with a larger ρ",
+    f"{TAKEN_APART}[polish=false]": "polished mode",
+    f"{TAKEN_APART}[refine=point]": "one step size for all pseudo-inputs",
+    f"{TAKEN_APART}[w=2;p_drop=0.15]": "samples without guidance",
+    f"{TAKEN_APART}[K=25]": "few steps of L-BFGS",
+    f"{TAKEN_APART}[epochs=100;steps=50]": "short training",
+    f"{TAKEN_APART}[train_on=nothing]": "the diffusion model",
 }
 
 # The points in which the presets differ, in the order in which `departures` changes them: what they are about, and
@@ -53,7 +54,9 @@ TO_PAPER: dict[str, tuple[str, ...]] = {
 }
 TO_DEFAULT: dict[str, tuple[str, ...]] = {
     "warped outcomes": ("warp",),
-    "iterations with a larger ρ": ("rho", "rho_far"),
+    "outcomes without noise are possible": ("noise_prior",),
+    "ρ by what the last iterations brought": ("rho", "rho_stalled", "rho_far"),
+    "no model of one hill": ("one_hill",),
     "polished mode": ("polish",),
     "one step size for all pseudo-inputs": ("refine",),
     "few steps of L-BFGS": ("K",),
@@ -80,8 +83,8 @@ def ablation(task: str, setting: str, value: Any) -> str:
 
 
 def ingredients() -> list[str]:
-    """The default, then the default without each of its ingredients."""
-    return [DEFAULT, *WITHOUT]
+    """The first default, then that without each of its ingredients."""
+    return [TAKEN_APART, *WITHOUT]
 
 
 def departures(task: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from modeseek.bench.methods.variants import DEFAULT, PRESET, SETTINGS, WITHOUT, ablation, ablations, values
+from modeseek.bench.methods.variants import PRESET, SETTINGS, TAKEN_APART, WITHOUT, ablation, ablations, values
 from modeseek.bench.report import departures, figures
 from modeseek.bench.report.curves import Curves, Gathered, is_known, p_value, unbeaten, verdict
 from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
@@ -50,7 +50,7 @@ def split(gathered: Gathered) -> Split:
     return Split(
         {task: of for task, of in compared.items() if of},
         _beside(gathered, PRESET, ablated),
-        _beside(gathered, DEFAULT, removed),
+        _beside(gathered, TAKEN_APART, removed),
         departures.beside(gathered),
     )
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from modeseek.bench.methods.variants import DEFAULT, WITHOUT, ingredients
+from modeseek.bench.methods.variants import TAKEN_APART, WITHOUT, ingredients
 from modeseek.bench.report.curves import MEASURES, REGRET_FLOOR, Curves, Gathered, p_value, paired, verdict
 from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
 
@@ -18,7 +18,7 @@ def table(gathered: Gathered) -> Table:
     over the replications that both have and then over tasks.
     """
     present = [method for method in ingredients() if any(method in of for of in gathered.values())]
-    rows = [_row(of[method], of.get(DEFAULT)) for method in present for of in gathered.values() if method in of]
+    rows = [_row(of[method], of.get(TAKEN_APART)) for method in present for of in gathered.values() if method in of]
     by_place = {(row["task"], row["method"]): row for row in rows}
     most = {task: max(len(c.replications) for c in of.values()) for task, of in gathered.items()}
     cells = [
@@ -48,7 +48,7 @@ def _row(curves: Curves, default: Curves | None) -> Row:
         "log10 ratio": math.nan if default is None else _log_ratio(curves, default),
     }
     for what, when in MEASURES.items():
-        row[f"p against {DEFAULT}, {when}"] = math.nan if default is None else p_value(curves, default, what)
+        row[f"p against {TAKEN_APART}, {when}"] = math.nan if default is None else p_value(curves, default, what)
         row[when] = "" if default is None else verdict(curves, default, what) or ""
     return row
 
@@ -68,7 +68,7 @@ def _cell(row: Row, most: int) -> str:
 
 def _counts(column: list[Row], when: str) -> str:
     found = [row[when] for row in column]
-    of_default = all(row["method"] == DEFAULT for row in column)
+    of_default = all(row["method"] == TAKEN_APART for row in column)
     return "" if of_default or not any(found) else " / ".join(str(found.count(v)) for v in ("worse", "level", "better"))
 
 
