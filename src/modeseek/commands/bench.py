@@ -227,8 +227,9 @@ def _check_lists(kind: str, given: list[str], lists: list[str], known: list[str]
     from modeseek.bench.loading import is_file_name
 
     for name in given:
+        base = name.partition("[")[0]
         near = [] if is_file_name(name) else nearest(name, [*lists, *known])
-        if name not in known and near and near[0] in lists and name != near[0]:
+        if base not in known and near and near[0] in lists and name != near[0]:
             raise ConfigError(f"there is no {kind} {name!r}; did you mean {near[0]!r}? Lists are {', '.join(lists)}")
 
 

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from modeseek.bench.campaign import campaign
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.campaign.replication import Work
 from modeseek.bench.methods import variants
 from modeseek.bench.report import ablations, departures
 from modeseek.bench.report.curves import gather, holm
 from modeseek.bench.tasks import find_task
+from modeseek.commands import main
 from modeseek.config import DMSConfig
 
 TASK = "levy-10"
@@ -67,3 +69,12 @@ def test_holms_correction_is_that_of_an_independent_computation() -> None:
     assert holm(list(p)) == pytest.approx(by_definition)
     assert holm([]) == []
     assert all(a <= b + 1e-12 for a, b in zip(stats.false_discovery_control(p), holm(list(p)), strict=True))
+
+
+def test_a_variant_is_not_taken_for_a_misspelt_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(campaign, "run_campaign", lambda tasks, methods, *_, **__: asked.extend(methods) or [])
+    methods = [*variants.departures(TASK), "dms[keep_apart=true]", "dms-paper[keep_apart=true]"]
+    assert main(["bench", "run", "--task", TASK, "--method", ",".join(methods), "--out", str(tmp_path)]) == 0
+    assert asked == methods
+    assert main(["bench", "run", "--task", TASK, "--method", "departure", "--out", str(tmp_path)]) == 1
