@@ -75,7 +75,7 @@ def test_constraints_without_a_value_are_refused() -> None:
     with pytest.raises(ms.ConfigError, match="once"):
         opt.tell(trial, ms.Outcome(1.0, [1.0, 2.0]), constraints=[1.0, 2.0])
     with pytest.raises(ms.ConfigError, match="sem"):
-        ms.Outcome(1.0, sem=0.1)
+        opt.tell(trial, ms.Outcome(1.0, [1.0, 2.0]), sem=0.1)
 
 
 @pytest.mark.parametrize(

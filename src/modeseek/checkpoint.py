@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn, TypeAlias, cast, get_args
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from modeseek.dms import State
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
 from modeseek.space import Space
 from modeseek.trials import MOST_TRIALS, Direction, Trials, TrialState
+from modeseek.typing import Noise
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -53,6 +54,7 @@ class Snapshot:
     n_initial: int
     trials: Trials
     state: State | None
+    noise: Noise = "fitted"
 
 
 def resolve(path: StrPath) -> str:
@@ -104,6 +106,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
         "seed": snapshot.seed,
         "config": dataclasses.asdict(snapshot.config),
         "n_initial": snapshot.n_initial,
+        "noise": snapshot.noise,
         "trials": [
             {
                 "params": space.to_json(trial.params),
@@ -112,6 +115,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
                 "value": trial.value,
                 "error": trial.error,
                 **({"constraints": trial.constraints} if trial.constraints else {}),
+                **({} if trial.sem is None else {"sem": trial.sem}),
                 **({"starts": trial.starts} if trial.state is TrialState.RUNNING and trial.starts else {}),
             }
             for trial in snapshot.trials
@@ -165,6 +169,7 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         n_initial=_whole(document, "n_initial", 1),
         trials=_trials(space, document["trials"]),
         state=_state(tensors, space.d, config),
+        noise=_noise(document.get("noise", "fitted")),
     )
 
 
@@ -198,6 +203,12 @@ def _config(stored: Mapping[str, Any]) -> DMSConfig:
         raise ValueError(f"settings of another version of modeseek, or damaged: {error}") from error
 
 
+def _noise(stored: Any) -> Noise:
+    if stored not in get_args(Noise):
+        raise ValueError(f"noise {stored!r:.60}")
+    return cast(Noise, stored)
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} where a number must be")
 
@@ -221,7 +232,10 @@ def _trials(space: Space, records: Any) -> Trials:
         ):
             raise ValueError(f"trial {trial.number} is {state.value} with value {value!r:.60}, error {error!r:.60}")
         if state is TrialState.COMPLETE:
-            trials.complete(trial, value, _floats(record.get("constraints", [])))
+            sem = record.get("sem")
+            trials.complete(
+                trial, value, _floats(record.get("constraints", [])), *([] if sem is None else _floats([sem]))
+            )
         elif state is TrialState.FAILED:
             trials.fail(trial, error)
         else:

@@ -37,6 +37,7 @@ from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogat
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 APART = 4.0  # times the resolution of the model: how far pseudo-inputs are apart if they shall be
+MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
 
@@ -94,6 +95,7 @@ def suggest(
     region: Region | None = None,
     embedding: Embedding = PLAIN,
     parents: Tensor | None = None,
+    sem: Tensor | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -110,15 +112,16 @@ def suggest(
         region: where to search, where that is not all of the cube.
         embedding: how the surrogate sees an input.
         parents: the coordinates that others depend on, where some parameters exist only under a choice.
+        sem: b x n, standard errors of Y; NaN where the noise is to be fitted.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
-    objective = fit_surrogate(X, Y, config, state, pending, embedding)
+    objective = fit_surrogate(X, Y, config, state, pending, embedding, sem)
     gp = objective if constraints is None else constrain(objective, X, constraints)
     branches = None
     if parents is not None:
         own_shape = replace(config, warp="never")
-        branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding), parents)
+        branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding, sem), parents)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -241,20 +244,38 @@ def fit_surrogate(
     state: State | None = None,
     pending: Tensor | None = None,
     embedding: Embedding = PLAIN,
+    sem: Tensor | None = None,
 ) -> GP:
     """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
-    gp, _ = fit_mapped(X, Y, config, state, embedding)
+    gp, _ = fit_mapped(X, Y, config, state, embedding, sem)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
 
 
 def fit_mapped(
-    X: Tensor, Y: Tensor, config: DMSConfig, state: State | None = None, embedding: Embedding = PLAIN
+    X: Tensor,
+    Y: Tensor,
+    config: DMSConfig,
+    state: State | None = None,
+    embedding: Embedding = PLAIN,
+    sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
     prior = PRIORS[config.noise_prior]
     y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
-    return fit(X, y, warm, embedding=embedding, prior=prior), outcomes
+    known = _variance(Y, sem, outcomes)
+    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
+
+
+def _variance(Y: Tensor, sem: Tensor | None, outcomes: OutcomeMap) -> Tensor | None:
+    """The noise variance of outcomes (b x n) with these standard errors, in the surrogate's units; NaN as in `sem`.
+
+    By what the map makes of an outcome one standard error up and down.
+    """
+    if sem is None or bool(sem.isnan().all()):
+        return None
+    spread = (outcomes.apply(Y + sem) - outcomes.apply(Y - sem)) / 2
+    return torch.where(sem.isnan(), torch.nan, spread.nan_to_num(nan=0.0).square().clamp_min(MIN_KNOWN_NOISE))
 
 
 def _shaped(

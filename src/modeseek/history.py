@@ -23,6 +23,7 @@ class History:
     pending: Array  # p x d, to be evaluated, or being evaluated
     lost: Array  # l x d, evaluated without an outcome: failed, pruned, abandoned
     proposed: Array  # k x d, must not be proposed again
+    sem: Array | None = None  # n, standard errors of the outcomes, NaN where not known; None: none is
 
     @classmethod
     def of(
@@ -35,6 +36,7 @@ class History:
         pending: ArrayLike = (),
         lost: ArrayLike = (),
         proposed: ArrayLike | None = None,
+        sem: ArrayLike | None = None,
     ) -> History:
         """A history from arrays or lists of points; ParameterError where their shapes disagree or one is not finite.
 
@@ -44,6 +46,7 @@ class History:
             constraints: n x q.
             pending, lost: p x d, l x d.
             proposed: None: all of X, pending and lost.
+            sem: n, standard errors of Y; NaN where not known.
         """
         outcomes = np.asarray(Y, dtype=np.float64)
         given = np.asarray(X, dtype=np.float64)
@@ -60,7 +63,13 @@ class History:
         if not (np.isfinite(outcomes).all() and np.isfinite(limits).all()):
             raise ParameterError("outcomes must be finite; leave failed evaluations out, or count them as lost")
         known = np.concatenate([X, pending, lost]) if proposed is None else _points(proposed, width)
-        return cls(X, outcomes, limits, pending, lost, known)
+        errors = None if sem is None or np.isnan(sem).all() else np.asarray(sem, dtype=np.float64)
+        return cls(X, outcomes, limits, pending, lost, known, errors)
+
+    def exact(self) -> History:
+        """This history with outcomes that have no noise, but for those whose noise is known."""
+        sem = np.full(len(self.Y), np.nan) if self.sem is None else self.sem
+        return replace(self, sem=np.nan_to_num(sem, nan=0.0))
 
     @property
     def d(self) -> int:

@@ -16,8 +16,8 @@ def kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
 
 
 def with_diagonal(K: Tensor, added: Tensor) -> Tensor:
-    """K + added·I in K's own memory: K is b x n x n, added b."""
-    K.diagonal(dim1=-2, dim2=-1).add_(added[..., None])
+    """K + diag(added) in K's own memory: K is b x n x n, added b x n or b x 1."""
+    K.diagonal(dim1=-2, dim2=-1).add_(added)
     return K
 
 

@@ -20,13 +20,13 @@ from modeseek.errors import ConfigError, SpaceExhausted, TrialFailedWarning
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
-from modeseek.outcomes import Measured, Outcome, measured
+from modeseek.outcomes import Measured, Outcome, as_sem, measured
 from modeseek.proposer import Proposer, Settings
 from modeseek.recommendation import Recommendation, best_expected, best_of
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.trials import Direction, Trial, Trials, TrialState
-from modeseek.typing import Params
+from modeseek.typing import Noise, Params
 
 
 class Optimizer:
@@ -41,6 +41,8 @@ class Optimizer:
         device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
         threads: of the CPU that a suggestion uses. More than one helps a little on an idle machine, and slows down
             many times over beside busy cores.
+        noise: "fitted", or "none" for a deterministic objective, whose recommended trial is the best one. What is told
+            with `sem` has that noise.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Optimizer:
         n_initial: int = 10,
         device: str = "cpu",
         threads: int = 1,
+        noise: Noise = "fitted",
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
@@ -60,7 +63,9 @@ class Optimizer:
             raise ConfigError(f"direction must be 'minimize' or 'maximize', not {direction!r}")
         self.space = space
         self.direction: Direction = direction
-        self._settings = Settings.of(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
+        self._settings = Settings.of(
+            seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
+        )
         self._proposer = Proposer(space, self._settings)
         self._trials = Trials(space)
         self._locks: dict[str, FileLock] = {}
@@ -79,6 +84,11 @@ class Optimizer:
     def n_initial(self) -> int:
         """Evaluations before the model is used."""
         return self._settings.n_initial
+
+    @property
+    def noise(self) -> Noise:
+        """Whether the noise of an observation is fitted, or there is none."""
+        return self._settings.noise
 
     @property
     def device(self) -> torch.device:
@@ -120,8 +130,8 @@ class Optimizer:
 
         Of those that were observed to be feasible, it must be so by the constraints' models too, where one is.
         """
-        if self.best is None:
-            return None
+        if self.best is None or self.noise == "none":
+            return self.best
         gp, _ = self._surrogate()
         history = self._trials.history(self.direction)
         with computing(self.device, self._settings.threads):
@@ -205,6 +215,7 @@ class Optimizer:
         value: Any = None,
         *,
         constraints: Sequence[float] | None = None,
+        sem: float | None = None,
         failed: bool = False,
         error: object = None,
     ) -> Trial:
@@ -215,6 +226,7 @@ class Optimizer:
             value: what the objective is there; also an `Outcome`, or a tuple (value, constraints).
             constraints: of black-box constraints, what they are there: the point is feasible where all are at most 0.
                 As many each time; TrialError, and nothing changes, where the trials before had another number of them.
+            sem: the standard error of the value, where it is known; else its noise is fitted.
             failed: there is no value.
             error: why: a text, an exception, an exit status.
 
@@ -225,17 +237,19 @@ class Optimizer:
         if not failed and error is not None:
             raise ConfigError("tell a value, or failed=True with an error")
         if failed:
-            if value is not None or constraints is not None:
+            if value is not None or constraints is not None or sem is not None:
                 raise ConfigError("tell a value or failed=True, not both")
             return self._trials.fail(own, error)
-        return self._finish(own, *self._judge(value, constraints))
+        return self._finish(own, *self._judge(value, constraints, sem))
 
-    def tell_params(self, params: Params, value: Any, *, constraints: Sequence[float] | None = None) -> Trial:
+    def tell_params(
+        self, params: Params, value: Any, *, constraints: Sequence[float] | None = None, sem: float | None = None
+    ) -> Trial:
         """Report what was measured elsewhere, as a trial of its own; it counts toward the initial design.
 
         ParameterError, naming the parameter, when the parameters are not in the space. Else as in `tell`.
         """
-        verdict = self._judge(value, constraints)
+        verdict = self._judge(value, constraints, sem)
         return self._finish(self._trials.append(params, "told"), *verdict)
 
     def save(self, path: checkpoint.StrPath) -> None:
@@ -271,6 +285,7 @@ class Optimizer:
             n_initial=snapshot.n_initial,
             device=device,
             threads=threads,
+            noise=snapshot.noise,
         )
         optimizer._trials = snapshot.trials
         if snapshot.state is not None:
@@ -284,7 +299,14 @@ class Optimizer:
 
     def _snapshot(self) -> checkpoint.Snapshot:
         return checkpoint.Snapshot(
-            self.space, self.direction, self.seed, self.config, self.n_initial, self._trials, self._proposer.state
+            self.space,
+            self.direction,
+            self.seed,
+            self.config,
+            self.n_initial,
+            self._trials,
+            self._proposer.state,
+            self.noise,
         )
 
     def _ask(self, left: int | None, fixed: Mapping[str, Any] | None) -> Trial:
@@ -294,14 +316,21 @@ class Optimizer:
         params = self.space.decode(point) if region is None else region.params(point)
         return self._trials.append(params, origin)
 
-    def _judge(self, value: Any, constraints: Sequence[float] | None) -> tuple[Measured | None, str]:
+    def _judge(self, value: Any, constraints: Sequence[float] | None, sem: float | None) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""
         if value is None and constraints is not None:
             raise ConfigError("constraints without a value: tell both, or failed=True")
-        if constraints is not None:
+        if sem is not None:
             if isinstance(value, Outcome) or type(value) is tuple:
-                raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
-            value = Outcome(value, constraints)
+                raise ConfigError("tell sem in the Outcome, or beside a plain value")
+            try:
+                as_sem(sem)
+            except ValueError as error:
+                raise ConfigError(str(error)) from error
+        if constraints is not None and (isinstance(value, Outcome) or type(value) is tuple):
+            raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
+        if constraints is not None or sem is not None:
+            value = Outcome(value, constraints, sem)
         try:
             told = measured(value)
         except ValueError as reason:

@@ -260,8 +260,10 @@ def surrogate_of(
         raise TrialError("there is no completed trial yet, so that nothing is known of the optimum")
     with computing(settings.device, settings.threads):
         X, Y = (torch.from_numpy(rows)[None].to(settings.device) for rows in (history.X, history.Y))
+        sem = (history.exact() if settings.noise == "none" else history).sem
+        known = None if sem is None else torch.from_numpy(sem)[None].to(settings.device)
         embedding = embedding_of(space, settings.device)
-        return fit_mapped(X, Y, replace(settings.config, warp="never"), state, embedding)
+        return fit_mapped(X, Y, replace(settings.config, warp="never"), state, embedding, known)
 
 
 class _Limits(NamedTuple):
@@ -315,7 +317,9 @@ def _repeated(gp: GP, H: int) -> GP:  # noqa: N803
 def _only(gp: GP) -> GP:
     """The Gaussian process of a batch of one, without batch dimensions."""
     parts = {name: getattr(gp, name)[0] for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
-    return replace(gp, hyperparameters=Hyperparameters(*(part[0] for part in gp.hyperparameters)), **parts)
+    known = None if gp.known_noise is None else gp.known_noise[0]
+    hyperparameters = Hyperparameters(*(part[0] for part in gp.hyperparameters))
+    return replace(gp, hyperparameters=hyperparameters, known_noise=known, **parts)
 
 
 def predict(

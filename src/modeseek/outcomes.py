@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modeseek.errors import ConfigError
-
 # What no successful objective returns as a number. Other odd values may be a failure of one point alone.
 _NEVER_NUMBERS = (type(None), str, bytes, bytearray, tuple, list, dict, set, frozenset, complex)
 
@@ -31,17 +29,12 @@ class Outcome:
     Attributes:
         value: a number; with several objectives, as many.
         constraints: numbers, as many each time; the point is feasible where all of them are at most 0.
-        sem: the standard error of the value; not supported yet.
+        sem: the standard error of the value, where it is known; 0 for an exact one.
     """
 
     value: Any
     constraints: Sequence[float] | None = None
     sem: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what has no effect yet."""
-        if self.sem is not None:
-            raise ConfigError("sem, the standard error of a value, is not supported yet; leave it out")
 
 
 class Measured(NamedTuple):
@@ -49,12 +42,14 @@ class Measured(NamedTuple):
 
     values: tuple[float, ...]  # one per objective
     constraints: tuple[float, ...] = ()
+    sem: float | None = None  # of the value; None: not known
 
 
 def measured(returned: Any, objectives: int = 1) -> Measured:
     """The numbers in what an objective returned; ValueError says what is wrong with it."""
     value, constraints = _taken_apart(returned, objectives)
-    return Measured(_values(value, objectives), as_constraints(constraints))
+    sem = as_sem(returned.sem, objectives) if isinstance(returned, Outcome) else None
+    return Measured(_values(value, objectives), as_constraints(constraints), sem)
 
 
 def never_measures(returned: Any, objectives: int = 1) -> bool:
@@ -89,6 +84,18 @@ def _values(value: Any, objectives: int) -> tuple[float, ...]:
     if len(several) != objectives:
         raise ValueError(f"there are {len(several)} values for {objectives} objectives")
     return tuple(as_number(number, f"value {i}") for i, number in enumerate(several))
+
+
+def as_sem(sem: Any, objectives: int = 1) -> float | None:
+    """A standard error as a number; ValueError says what is wrong with it."""
+    if sem is None:
+        return None
+    if objectives > 1:
+        raise ValueError("sem is for one objective; the noise of several is fitted")
+    number = as_number(sem, "sem")
+    if number < 0:
+        raise ValueError(f"sem is {number}, and a standard error is at least 0")
+    return number
 
 
 def as_constraints(constraints: Any) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 A draw f is a draw g from the prior plus what the observations say against it (Matheron's rule; Wilson et al. 2020):
 
-    f(x) = c + g(x) + k(x, X) A (y − c − g(X) − ε),    ε ~ N(0, τI)
+    f(x) = c + g(x) + k(x, X) A (y − c − g(X) − ε),    ε ~ N(0, Λ)
     g(x) = F^(−½) Σ_j a_j cos(ω_j·x) + b_j sin(ω_j·x),    a_j, b_j ~ N(0, 1),    ω_j ~ N(0, diag(1/ℓ²))
 
 The update is exact; only the prior is approximated, by F random Fourier features (Rahimi and Recht 2007). All draws
@@ -149,7 +149,7 @@ def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = No
     cosines, sines = (amplitudes / math.sqrt(features)).unbind(-3)
     noise = draws.randn(count, n, dtype=gp.X.dtype).to(gp.X).view(*batch, count, n)
     prior = Paths(gp, frequencies, cosines, sines, torch.zeros_like(noise))
-    observed = prior._prior(gp.X) + gp.hyperparameters.noise.sqrt()[..., None, None] * noise
+    observed = prior._prior(gp.X) + gp.noise.sqrt().unsqueeze(-2) * noise
     return Paths(gp, frequencies, cosines, sines, (gp.y[..., None, :] - observed) @ gp.inverse)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from modeseek.pseudo import Rounding
 from modeseek.region import Region
 from modeseek.space import LISTABLE, Space
 from modeseek.surrogate import Rho, Surrogate
-from modeseek.typing import Array
+from modeseek.typing import Array, Noise
 
 DRAWS = 4096  # random points tried where a space is too large to list
 FEWER_DRAWS = 256  # where each has to be moved into a region
@@ -84,6 +84,7 @@ class Settings:
     n_initial: int
     device: torch.device
     threads: int
+    noise: Noise = "fitted"
 
     @classmethod
     def of(
@@ -94,6 +95,7 @@ class Settings:
         n_initial: int = 10,
         device: str = "cpu",
         threads: int = 1,
+        noise: Noise = "fitted",
         least_initial: int = 1,
         name_of_initial: str = "n_initial",
     ) -> Settings:
@@ -105,11 +107,14 @@ class Settings:
             n_initial: evaluations before the model is used.
             device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
             threads: of the CPU, for the fit, the training and the sampling alike.
+            noise: "fitted", or "none" for a deterministic objective.
             least_initial, name_of_initial: what the tool that is asking allows, and calls it.
         """
         given: Any = config  # checked, whatever the annotation says
         if given is not None and not isinstance(given, DMSConfig):
             raise ConfigError(f"config must be a modeseek.DMSConfig, not {config!r}")
+        if noise not in get_args(Noise):
+            raise ConfigError(f"noise must be one of {get_args(Noise)}, not {noise!r}; known noise is told as sem=")
         seed = new_seed() if seed is None else whole_number("seed", seed, 0)
         return cls(
             seed=seed,
@@ -118,6 +123,7 @@ class Settings:
             n_initial=whole_number(name_of_initial, n_initial, least_initial),
             device=device_of(device),
             threads=whole_number("threads", threads, 1),
+            noise=noise,
         )
 
 
@@ -260,6 +266,8 @@ def suggest_all(
     """One batched suggestion for several problems; arguments as in `propose_all`."""
     settings = proposers[0].settings
     device = settings.device
+    known = [history.exact() if settings.noise == "none" else history for history in histories]
+    errors = [np.full(len(history.Y), np.nan) if history.sem is None else history.sem for history in known]
 
     def stack(arrays: list[Array]) -> Tensor:
         return torch.from_numpy(np.stack(arrays)).to(device)
@@ -279,6 +287,7 @@ def suggest_all(
             region=proposers[0].region,
             embedding=embedding_of(_common_space(proposers), device),
             parents=parents_of(_common_space(proposers), device),
+            sem=None if all(np.isnan(sem).all() for sem in errors) else stack(errors),
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion

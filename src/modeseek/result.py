@@ -15,6 +15,7 @@ from modeseek.optimum import Optimum
 from modeseek.proposer import Settings
 from modeseek.space import Space
 from modeseek.trials import Direction, Trial, Trials, TrialState
+from modeseek.typing import Noise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ class Result:
         best: the feasible trial with the best observed value; None when there is none.
         recommended: the feasible trial with the best posterior mean, the safer choice under noise.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
-        space, direction, seed, config: what was run.
+        space, direction, seed, config, noise: what was run.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
         seconds: wall-clock time, of the last call when a run was resumed.
         optimum: what is known of the optimum, computed when it is first asked for.
@@ -46,11 +47,12 @@ class Result:
     config: DMSConfig
     stopped: Stopped
     seconds: float
+    noise: Noise = "fitted"
 
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
-        settings = Settings.of(seed=self.seed, config=self.config)
+        settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return Optimum.of(self.space, self._copied().history(self.direction), self.direction, settings)
 
     def _copied(self) -> Trials:
@@ -58,7 +60,7 @@ class Result:
         for trial in self.trials:
             copied = trials.append(trial.params, trial.origin)
             if trial.value is not None:
-                trials.complete(copied, trial.value, trial.constraints or ())
+                trials.complete(copied, trial.value, trial.constraints or (), trial.sem)
         return trials
 
     def __str__(self) -> str:

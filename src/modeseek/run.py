@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from modeseek.config import DMSConfig
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
-from modeseek.typing import Params
+from modeseek.typing import Noise, Params
 
 if TYPE_CHECKING:
     from modeseek.checkpoint import StrPath
@@ -29,6 +29,7 @@ def minimize(
     n_initial: int = 10,
     device: str = "cpu",
     threads: int = 1,
+    noise: Noise = "fitted",
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
@@ -50,7 +51,7 @@ def minimize(
             of the value and a list of the constraints: the point is feasible where all of them are at most 0.
         space: what to search.
         budget: total number of evaluations, the initial design, failed ones and those before a resume included.
-        seed, config, n_initial, device, threads: see `Optimizer`.
+        seed, config, n_initial, device, threads, noise: see `Optimizer`.
         callbacks: each is called as callback(optimizer, trial) after every trial; returning True (or NumPy's True),
             and nothing else, ends the run.
         timeout: seconds after which no new trial begins.
@@ -85,7 +86,7 @@ def minimize(
     """
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
-    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
+    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise)
     with Session(
         "minimize",
         f,
@@ -115,6 +116,7 @@ def maximize(
     n_initial: int = 10,
     device: str = "cpu",
     threads: int = 1,
+    noise: Noise = "fitted",
     callbacks: Sequence[Callback] = (),
     timeout: float | None = None,
     stop: WhenSure | None = None,
@@ -131,7 +133,7 @@ def maximize(
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
-    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
+    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise)
     with Session(
         "maximize",
         f,

@@ -4,7 +4,7 @@ The mean is the Gaussian process's own, m·n operations for m inputs. Its standa
 of the deterministic training conditional (Seeger et al. 2003; Quiñonero-Candela and Rasmussen 2005), in which what all
 n observations say of f reaches x through f at r of them, U:
 
-    σ²(x) = 1 − k(x, U) M k(U, x),    M = L⁻ᵀ (I − τ B⁻¹) L⁻¹,    LLᵀ = k(U, U),    B = L⁻¹ k(U, X) k(X, U) L⁻ᵀ + τI
+    σ²(x) = 1 − k(x, U) M k(U, x),    M = L⁻ᵀ (I − B⁻¹) L⁻¹,    LLᵀ = k(U, U),    B = L⁻¹ k(U, X) Λ⁻¹ k(X, U) L⁻ᵀ + I
 
 which costs m·r², and is exact where U is all of X. Notation as in surrogate.py; U is b x r x d, M is b x r x r.
 """
@@ -52,14 +52,13 @@ class Sketch(OnGP):
 
 def sketch(gp: GP, size: int = SIZE) -> Sketch:
     """The stand-in for `gp` with U spread evenly over the ranks of the outcomes."""
-    noise = gp.hyperparameters.noise
     U, _ = evenly(gp.X, gp.y, size)
-    jitter = torch.full_like(noise, JITTER)
+    jitter, one = (torch.full_like(gp.mean[..., None], number) for number in (JITTER, 1.0))
     chol = torch.linalg.cholesky_ex(with_diagonal(gp.kernel(U, U), jitter)).L
-    V = torch.linalg.solve_triangular(chol, gp.kernel(U, gp.X), upper=False)
-    B = torch.linalg.cholesky_ex(with_diagonal(V @ V.mT, noise)).L
+    V = torch.linalg.solve_triangular(chol, gp.kernel(U, gp.X), upper=False) * gp.noise.rsqrt().unsqueeze(-2)
+    B = torch.linalg.cholesky_ex(with_diagonal(V @ V.mT, one)).L
     eye = torch.eye(U.shape[-2], dtype=U.dtype, device=U.device).expand_as(chol)
     left = torch.linalg.solve_triangular(chol, eye, upper=False)  # L⁻¹
     right = torch.linalg.solve_triangular(B, left, upper=False)  # so that L⁻ᵀ B⁻¹ L⁻¹ is its square
-    M = left.mT @ left - noise[..., None, None] * (right.mT @ right)
+    M = left.mT @ left - right.mT @ right
     return Sketch(gp, U, M)

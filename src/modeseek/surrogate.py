@@ -16,6 +16,9 @@ Notation (b is any number of leading batch dimensions; every element is a GP of 
 Where some parameters are choices, or exist only under one, the x_i are the features of embedding.py, of which those of
 one parameter share its ℓ; X and x are points of the cube all the same.
 
+Where the noise of an observation is known, it takes the place of τ there: K + Λ, Λ = diag(λ_1, ..., λ_n), stands for
+K + τI, and λ, b x n, is NaN where the noise is fitted.
+
 The mean needs no search: for given ℓ and τ the objective is maximal at c = 1ᵀA y / 1ᵀA 1.
 
 The search costs n³ per evaluation. With more than MANY observations it has its starts on FEW of them and its end on
@@ -126,7 +129,13 @@ class GP:
     evaluations: int = 0  # calls of the MAP objective that the fit took
     embedding: Embedding = PLAIN
     prior: NoisePrior = LOG_NORMAL
+    known_noise: Tensor | None = None  # λ, b x n
     recordable = True
+
+    @property
+    def noise(self) -> Tensor:
+        """The noise variance of each observation, b x n."""
+        return noise_of(self.hyperparameters.noise, self.known_noise, self.y)
 
     def kernel(self, x: Tensor, X: Tensor) -> Tensor:  # noqa: N803
         """k(x, X), b x m x n, for points of the cube."""
@@ -183,12 +192,15 @@ class GP:
         """This GP with x (b x p x d) observed at its posterior mean: how pending points enter."""
         at = self.moments(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, at.mu], -1)
+        known = (
+            None if self.known_noise is None else torch.cat([self.known_noise, torch.full_like(at.mu, torch.nan)], -1)
+        )
         if self.X.shape[-2] > MANY:
-            corner = with_diagonal(self.kernel(x, x), self.hyperparameters.noise)
+            corner = with_diagonal(self.kernel(x, x), self.hyperparameters.noise[..., None])
             inverse = bordered(self.inverse, at.k, at.v, corner)
             alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
-            return replace(self, X=X, y=y, alpha=alpha, inverse=inverse)
-        conditioned = posterior_of(X, y, self.hyperparameters, self.mean, self.embedding, self.prior)
+            return replace(self, X=X, y=y, alpha=alpha, inverse=inverse, known_noise=known)
+        conditioned = posterior_of(X, y, self.hyperparameters, self.mean, self.embedding, self.prior, known)
         return replace(conditioned, fit_failed=self.fit_failed | conditioned.fit_failed, evaluations=self.evaluations)
 
 
@@ -222,6 +234,12 @@ def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor, embedding: Embedding) -> 
     return kernel(embedding(x), embedding(X), embedding.spread(lengthscale))
 
 
+def noise_of(noise: Tensor, known: Tensor | None, y: Tensor) -> Tensor:
+    """The noise variance of each observation: τ (b), or λ (b x n) where that is known; b x n."""
+    every = noise[..., None].expand(*noise.shape, y.shape[-1])
+    return every if known is None else torch.where(known.isnan(), every, known)
+
+
 def fit(
     X: Tensor,
     y: Tensor,
@@ -229,6 +247,7 @@ def fit(
     steps: int = FIT_STEPS,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    known_noise: Tensor | None = None,
 ) -> GP:
     """Fit by MAP (Algorithm 1, line 4): X is b x n x d on the unit cube, y is b x n standardized.
 
@@ -237,50 +256,68 @@ def fit(
     where the last fit ended. An element without any finite end keeps the mode, and says so in `fit_failed`.
     """
     mode = _prior_mode(X, prior)
-    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps, embedding, prior)
+    end = (_search_all if X.shape[-2] <= MANY else _search_some)(X, y, warm, steps, embedding, prior, known_noise)
     ok = end.value.isfinite() & end.x.isfinite().all(-1)
     best = torch.where(ok, end.value, torch.inf).argmin(0)
     found = end.x.gather(0, best[None, ..., None].expand(1, *mode.shape))[0]
     failed = ~ok.any(0)
     theta = torch.where(failed[..., None], mode, found)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    gp = posterior_of(X, y, hyperparameters, embedding=embedding, prior=prior)
+    gp = posterior_of(X, y, hyperparameters, embedding=embedding, prior=prior, known_noise=known_noise)
     return replace(gp, fit_failed=failed | gp.fit_failed, evaluations=end.evaluations)
 
 
 def _search_all(
-    X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding, prior: NoisePrior
+    X: Tensor,
+    y: Tensor,
+    warm: Hyperparameters | None,
+    steps: int,
+    embedding: Embedding,
+    prior: NoisePrior,
+    known: Tensor | None,
 ) -> Minimum:
     """The ends of the search on all observations: starts x b x (d+1)."""
     starts = _cold_starts(X, prior) if warm is None else torch.stack([_prior_mode(X, prior), theta_of(warm)])
-    return _search(X, y, starts, embedding, prior, steps)
+    return _search(X, y, starts, embedding, prior, steps, known=known)
 
 
 def _search_some(
-    X: Tensor, y: Tensor, warm: Hyperparameters | None, steps: int, embedding: Embedding, prior: NoisePrior
+    X: Tensor,
+    y: Tensor,
+    warm: Hyperparameters | None,
+    steps: int,
+    embedding: Embedding,
+    prior: NoisePrior,
+    known: Tensor | None,
 ) -> Minimum:
     """The end of the search on ENOUGH observations: 1 x b x (d+1).
 
     It starts at the best, by those, of where searches on FEW have ended, and of where the last fit has.
     """
     few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
+    of_few, of_enough = (None if known is None else known.gather(-1, ranked(y, size)) for size in (FEW, ENOUGH))
     starts = _cold_starts(X, prior) if warm is None else _prior_mode(X, prior)[None]
-    found = _search(*few, starts, embedding, prior, steps)
+    found = _search(*few, starts, embedding, prior, steps, known=of_few)
     ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
-    value = log_posterior(*enough, ends, embedding, prior)[0].nan_to_num(nan=-torch.inf)
+    value = log_posterior(*enough, ends, embedding, prior, of_enough)[0].nan_to_num(nan=-torch.inf)
     start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
-    end = _search(*enough, start, embedding, prior, min(steps, LAST_STEPS), ftol=LAST_FTOL)
+    end = _search(*enough, start, embedding, prior, min(steps, LAST_STEPS), ftol=LAST_FTOL, known=of_enough)
     return end._replace(evaluations=found.evaluations + 1 + end.evaluations)
 
 
 def evenly(X: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """As many observations, evenly over the ranks of the outcomes: b x size x d, b x size."""
-    n = y.shape[-1]
-    if size >= n:
+    if size >= y.shape[-1]:
         return X, y
-    ranks = torch.linspace(0, n - 1, size, dtype=torch.float64, device=y.device).round().long()
-    chosen = y.argsort(dim=-1, stable=True)[..., ranks].sort(-1).values
+    chosen = ranked(y, size)
     return X.gather(-2, chosen[..., None].expand(*chosen.shape, X.shape[-1])), y.gather(-1, chosen)
+
+
+def ranked(y: Tensor, size: int) -> Tensor:
+    """Which observations `evenly` takes, in their order: b x size, or all."""
+    n = y.shape[-1]
+    ranks = torch.linspace(0, n - 1, min(size, n), dtype=torch.float64, device=y.device).round().long()
+    return y.argsort(dim=-1, stable=True)[..., ranks].sort(-1).values
 
 
 def evidence(X: Tensor, y: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL) -> Tensor:
@@ -300,12 +337,13 @@ def _search(
     prior: NoisePrior,
     steps: int = FIT_STEPS,
     ftol: float = 1e-7,
+    known: Tensor | None = None,
 ) -> Minimum:
     """Minimize the negative log posterior an observation from each start, ... x b x (d+1)."""
     n = y.shape[-1]
 
     def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = log_posterior(X, y, theta, embedding, prior)
+        value, grad = log_posterior(X, y, theta, embedding, prior, known)
         return -value / n, -grad / n
 
     return lbfgs(objective, starts, *bounds_of_theta(X, prior), steps=steps, first_move=0.5, gtol=1e-4, ftol=ftol)
@@ -319,7 +357,12 @@ def bounds_of_theta(X: Tensor, prior: NoisePrior = LOG_NORMAL) -> tuple[Tensor, 
 
 
 def log_posterior(
-    X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL
+    X: Tensor,
+    y: Tensor,
+    theta: Tensor,
+    embedding: Embedding = PLAIN,
+    prior: NoisePrior = LOG_NORMAL,
+    known: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
 
@@ -331,7 +374,7 @@ def log_posterior(
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     Z, each = embedding(X), embedding.spread(lengthscale)
     K = kernel(Z, Z, each)
-    chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise))
+    chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise_of(noise, known, y)))
     A = inverse_of(chol)
     mean = _best_mean(A, y)
     residual = y - mean[..., None]
@@ -343,7 +386,8 @@ def log_posterior(
     centred = Z - 0.5
     quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
     grad_lengthscale = embedding.total(quadratic / each.square())
-    grad_noise = 0.5 * noise * (alpha.square().sum(-1) - A.diagonal(dim1=-2, dim2=-1).sum(-1))
+    by_noise = alpha.square() - A.diagonal(dim1=-2, dim2=-1)
+    grad_noise = 0.5 * noise * (by_noise if known is None else by_noise * known.isnan()).sum(-1)
 
     z_lengthscale = (theta[..., :-1] - _lengthscale_loc(d)) / LENGTHSCALE_SCALE
     of_noise, slope = prior.log_density(theta[..., -1])
@@ -393,31 +437,36 @@ def posterior_of(
     mean: Tensor | None = None,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    known_noise: Tensor | None = None,
 ) -> GP:
     """The GP on (X, y) with these hyperparameters, or with the prior's mode where no jitter makes them work."""
-    chol, failed = _factorize(X, hyperparameters, embedding)
+    chol, failed = _factorize(X, y, hyperparameters, embedding, known_noise)
     if bool(failed.any()):
         mode = _prior_mode(X, prior)
         hyperparameters = Hyperparameters(
             torch.where(failed[..., None], mode[..., :-1].exp(), hyperparameters.lengthscale),
             torch.where(failed, mode[..., -1].exp(), hyperparameters.noise),
         )
-        chol, _ = _factorize(X, hyperparameters, embedding)
+        chol, _ = _factorize(X, y, hyperparameters, embedding, known_noise)
     inverse = inverse_of(chol)
     mean = _best_mean(inverse, y) if mean is None else mean
     alpha = (inverse @ (y - mean[..., None])[..., None]).squeeze(-1)
-    return GP(X, y, hyperparameters, mean, alpha, inverse, failed, embedding=embedding, prior=prior)
+    return GP(
+        X, y, hyperparameters, mean, alpha, inverse, failed, embedding=embedding, prior=prior, known_noise=known_noise
+    )
 
 
-def _factorize(X: Tensor, hyperparameters: Hyperparameters, embedding: Embedding) -> tuple[Tensor, Tensor]:
+def _factorize(
+    X: Tensor, y: Tensor, hyperparameters: Hyperparameters, embedding: Embedding, known: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Cholesky factor of K + τI (b x n x n), jitter growing tenfold in elements that need it; and which failed (b)."""
-    noise = hyperparameters.noise
-    added, jitter = torch.zeros_like(noise), 1e-8
+    noise = noise_of(hyperparameters.noise, known, y)
+    added, jitter = torch.zeros_like(hyperparameters.noise), 1e-8
     lengthscale = hyperparameters.lengthscale
     chol, info = torch.linalg.cholesky_ex(with_diagonal(_kernel(X, X, lengthscale, embedding), noise))
     while bool((info != 0).any()) and jitter <= 1e-2:
         added = torch.where(info != 0, jitter, added)
-        K = with_diagonal(_kernel(X, X, lengthscale, embedding), noise + added)
+        K = with_diagonal(_kernel(X, X, lengthscale, embedding), noise + added[..., None])
         chol, info = torch.linalg.cholesky_ex(K)
         jitter *= 10
     return chol, info != 0

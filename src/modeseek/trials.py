@@ -47,6 +47,7 @@ class Trial:
         error: why it failed, or the objective's traceback; None unless failed.
         unit: the point of the unit cube that the surrogate sees, d numbers.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
+        sem: the standard error of the value that was told; None where it is not known.
         starts: of a running one, how often `minimize` has begun to evaluate it in its own process without an outcome.
     """
 
@@ -57,6 +58,7 @@ class Trial:
     state: TrialState = TrialState.RUNNING
     values: tuple[float, ...] | None = None
     constraints: tuple[float, ...] | None = None
+    sem: float | None = None
     error: str | None = None
     starts: int = field(default=0, compare=False)
 
@@ -125,16 +127,21 @@ class Trials:
         return own
 
     def complete(
-        self, trial: Trial | int, value: float | Sequence[float], constraints: Sequence[float] | None = None
+        self,
+        trial: Trial | int,
+        value: float | Sequence[float],
+        constraints: Sequence[float] | None = None,
+        sem: float | None = None,
     ) -> Trial:
         """Mark a running trial as complete with a finite value per objective, and as many constraints as others."""
-        return self.record(trial, measured(Outcome(value, constraints), self.objectives))
+        return self.record(trial, measured(Outcome(value, constraints, sem), self.objectives))
 
     def record(self, trial: Trial | int, told: Measured) -> Trial:
         """Mark a running trial as complete with what was measured."""
         own = self.running(trial)
         self.check_constraints(told.constraints)
-        return self._set(replace(own, state=TrialState.COMPLETE, values=told.values, constraints=told.constraints))
+        values, constraints, sem = told
+        return self._set(replace(own, state=TrialState.COMPLETE, values=values, constraints=constraints, sem=sem))
 
     def check_constraints(self, constraints: Sequence[float]) -> None:
         """TrialError where complete trials have another number of constraints."""
@@ -175,6 +182,7 @@ class Trials:
             pending=self._units(running),
             lost=self._units(failed),
             proposed=self._units(self._trials),
+            sem=[np.nan if trial.sem is None else trial.sem for trial in done],
         )
 
     def best(self, direction: Direction) -> Trial | None:

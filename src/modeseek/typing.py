@@ -17,3 +17,4 @@ LossWeight = Literal["h", "one"]
 Prediction = Literal["noise", "score"]
 Refinement = Literal["point", "joint"]
 Solver = Literal["ode", "sde"]
+Noise: TypeAlias = Literal["fitted", "none"]  # of observations: to be fitted, or a deterministic objective

@@ -266,7 +266,7 @@ class Session:
         there = {(t.unit, t.value, t.constraints) for t in self.optimizer.trials if t.origin == "told"}
         for params, value in known:
             try:
-                (number,), constraints = measured(value)
+                (number,), constraints, _ = measured(value)
             except ValueError:  # told all the same: a failed trial, and a warning
                 number, constraints = math.nan, ()
             if (tuple(self.optimizer.space.encode(params).tolist()), number, constraints) not in there:
@@ -306,6 +306,7 @@ class Session:
             config=opt.config,
             stopped=self.stopped or "budget",
             seconds=self.budget.seconds,
+            noise=opt.noise,
         )
 
 
@@ -348,7 +349,7 @@ def _open(path: str | None, direction: Direction, space: Space, settings: dict[s
             new._hold(path, lock)
             return new
         old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
-        for name in ("direction", "space", "seed", "config", "n_initial"):
+        for name in ("direction", "space", "seed", "config", "n_initial", "noise"):
             asked = settings.get(name, True) is not None  # seed=None and config=None mean: as it was
             if asked and getattr(old, name) != getattr(new, name):
                 raise CheckpointError(

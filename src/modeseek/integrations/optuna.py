@@ -76,6 +76,7 @@ class DMSSampler(BaseSampler):
         fixed: values that some parameters of the space have in all trials of this sampler, as in `Optimizer.ask`.
         warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled: it is
             in some trials only, and no value of another parameter says in which.
+        deterministic_objective: as in GPSampler, the objective has no noise.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class DMSSampler(BaseSampler):
         space: Space | None = None,
         fixed: Mapping[str, Any] | None = None,
         warn_independent_sampling: bool = True,
+        deterministic_objective: bool = False,
     ) -> None:
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigError(f"independent_sampler must be a sampler of Optuna's, not {independent_sampler!r}")
@@ -101,6 +103,7 @@ class DMSSampler(BaseSampler):
             n_initial=n_startup_trials,
             device=device,
             threads=threads,
+            noise="none" if deterministic_objective else "fitted",
             least_initial=0,
             name_of_initial="n_startup_trials",
         )
