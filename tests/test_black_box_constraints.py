@@ -109,7 +109,7 @@ def test_a_constraint_that_is_no_number_fails_the_trial(limits: Any, message: st
     ],
 )
 def test_what_an_objective_may_return(returned: Any, values: Any, limits: Any) -> None:
-    assert measured(returned) == (values, limits)
+    assert measured(returned) == (values, limits, None)
     assert not never_measures(returned)
 
 

@@ -28,7 +28,7 @@ from modeseek.checks import is_whole
 from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
-from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError
+from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError
 from modeseek.space import Space
 from modeseek.trials import MOST_TRIALS, Direction, Trials, TrialState
 from modeseek.typing import Noise
@@ -55,6 +55,7 @@ class Snapshot:
     trials: Trials
     state: State | None
     noise: Noise = "fitted"
+    is_changed: bool = False  # whether the space is not the one that was saved
 
 
 def resolve(path: StrPath) -> str:
@@ -126,7 +127,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
 def read(path: StrPath, space: Space | None = None) -> Snapshot:
     """Read a checkpoint, its tensors on the CPU; CheckpointError for anything that is not a whole, valid one.
 
-    The space, when given, must be the one that was saved, and takes its place.
+    The space, when given, takes the place of the one that was saved, and must hold all of its trials.
     """
     path = resolve(path)
     try:
@@ -160,6 +161,9 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
     if document["direction"] not in get_args(Direction):
         raise ValueError(f"direction {document['direction']!r:.60}")
     space = _space(document["space"], space)
+    is_changed = not space.describes(document["space"])
+    if is_changed:
+        _check_that_all_fit(space, document["space"], document["trials"])
     config = _config(document["config"])
     return Snapshot(
         space=space,
@@ -168,7 +172,8 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         config=config,
         n_initial=_whole(document, "n_initial", 1),
         trials=_trials(space, document["trials"]),
-        state=_state(tensors, space.d, config),
+        state=None if is_changed else _state(tensors, space.d, config),  # of another cube
+        is_changed=is_changed,
         noise=_noise(document.get("noise", "fitted")),
     )
 
@@ -183,13 +188,19 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
-    if given is None:
-        return Space.from_dict(stored)
-    if not given.describes(stored):
-        raise CheckpointError(
-            f"its space is {stored['parameters']!r:.300}, not {given!r:.300}; give the same settings, or another path"
-        )
-    return given
+    return Space.from_dict(stored) if given is None else given
+
+
+def _check_that_all_fit(space: Space, stored: Mapping[str, Any], records: Any) -> None:
+    """CheckpointError where a trial is not in a space that is not the one that was saved."""
+    for number, record in enumerate(records):
+        try:
+            space.validate(space.from_json(record["params"]))
+        except ParameterError as error:
+            raise CheckpointError(
+                f"its space is {stored['parameters']!r:.300}, not {space!r:.300}, in which trial {number} does not fit"
+                f": {error}; a changed space must hold every trial: widen it, give the same settings, or another path"
+            ) from error
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
@@ -232,10 +243,8 @@ def _trials(space: Space, records: Any) -> Trials:
         ):
             raise ValueError(f"trial {trial.number} is {state.value} with value {value!r:.60}, error {error!r:.60}")
         if state is TrialState.COMPLETE:
-            sem = record.get("sem")
-            trials.complete(
-                trial, value, _floats(record.get("constraints", [])), *([] if sem is None else _floats([sem]))
-            )
+            sem = _floats([record["sem"]])[0] if "sem" in record else None
+            trials.complete(trial, value, _floats(record.get("constraints", [])), sem)
         elif state is TrialState.FAILED:
             trials.fail(trial, error)
         else:

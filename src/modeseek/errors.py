@@ -94,6 +94,10 @@ class CheckpointWarning(ModeseekWarning):
     """A checkpoint could not be written; the run goes on and tries again after each evaluation."""
 
 
+class SpaceChangedWarning(ModeseekWarning):
+    """A run goes on in another space than the one that was saved, in which all of its trials lie."""
+
+
 class TrialFailedWarning(ModeseekWarning):
     """A trial was told something that is not a finite number, and is kept as failed."""
 

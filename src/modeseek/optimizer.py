@@ -16,7 +16,7 @@ from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, SpaceExhausted, TrialFailedWarning
+from modeseek.errors import ConfigError, SpaceChangedWarning, SpaceExhausted, TrialFailedWarning
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
@@ -273,10 +273,14 @@ class Optimizer:
     ) -> Self:
         """The optimizer that `save` wrote, going on as if it had never stopped; trials that ran then are `pending`.
 
-        The space is needed only where choices are members of an Enum, or a constraint is a function; it must be the
-        one that was saved.
+        The space is needed only where choices are members of an Enum, or a constraint is a function, and where it has
+        changed: wider bounds, more choices, as long as every trial lies in it. A SpaceChangedWarning says so;
+        CheckpointError, with the trial and the parameter, where one does not fit.
         """
         snapshot = checkpoint.read(path, space)
+        if snapshot.is_changed:
+            count = len(snapshot.trials)
+            warn(f"{path}: the space has changed; all {count} trials lie in the new one, and stay", SpaceChangedWarning)
         optimizer = cls(
             snapshot.space,
             direction=snapshot.direction,

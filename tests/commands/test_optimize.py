@@ -252,7 +252,7 @@ def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("low = 50", "low = 40", "'units'"), ('"tanh"]', '"tanh", "elu"]', "'act'"), ("[lr]", "[rate]", "'lr'")],
+    [("high = 200", "high = 51", "'units'"), ('"tanh"]', '"tanh", "elu"]', "'act'"), ("[lr]", "[rate]", "'lr'")],
 )
 def test_another_space_is_refused(old: str, new: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", "objectives:loss", *RUN, "--trials", "2"]) == 0

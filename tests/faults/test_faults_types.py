@@ -126,7 +126,7 @@ def test_fault_39_members_of_an_enum_work_as_themselves(tmp_path, kind):
     assert resumed.trials == whole.trials
     with pytest.raises(CheckpointError, match=r"'a' are members of an Enum.*space=space"):
         Optimizer.load(path)  # nothing in a file may name a class to import
-    other = Space({"a": Categorical(list(kind)[::-1]), "x": Float(0, 1)})
+    other = Space({"a": Categorical(list(kind)[1:]), "x": Float(0, 1)})
     with pytest.raises(CheckpointError, match="another run: its space is"):
         Optimizer.load(path, space=other)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeat
@@ -107,12 +108,21 @@ def _check_space(study: optuna.Study, space: Space) -> None:
         existing = {name for name in space if space.conditions.exists(name, trial.params)}
         names = existing | there.keys() if trial.state is TrialState.COMPLETE else there.keys()
         for name in sorted(names):
-            if here.get(name) != there.get(name):
+            ours, theirs = here.get(name), there.get(name)
+            if ours != theirs and not _still_fits(ours, theirs, trial.params, name):
                 raise StudyError(
                     f"study {study.study_name!r} exists with another space: in trial {trial.number} parameter {name!r} "
-                    f"is {there.get(name, 'missing')}, and here {here.get(name, 'missing')}; "
+                    f"is {theirs or 'missing'}, and here {ours or 'missing'}; "
                     "give its space, or another --study"
                 )
+
+
+def _still_fits(here: Any, there: Any, params: dict[str, Any], name: str) -> bool:
+    """Whether a number's range has changed and holds the trial's value; Optuna lets no choices change."""
+    kinds = (FloatDistribution, IntDistribution)
+    if not isinstance(here, kinds) or type(here) is not type(there):
+        return False
+    return bool(here._contains(here.to_internal_repr(params[name])))
 
 
 def ask_params(trial: Trial, space: Space) -> dict[str, Any]:
