@@ -192,15 +192,16 @@ def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
 
 
 def _check_that_all_fit(space: Space, stored: Mapping[str, Any], records: Any) -> None:
-    """CheckpointError where a trial is not in a space that is not the one that was saved."""
+    """CheckpointError where another space than the one that was saved lacks one of its parameters, or a trial."""
+    where = f"its space is {stored['parameters']!r:.300}, not {space!r:.300}"
+    what = "widen the space until it holds every trial, give the same settings, or another path"
+    if space.is_box != stored["box"] or not {entry["name"] for entry in stored["parameters"]} <= set(space):
+        raise CheckpointError(f"{where}, which has other parameters; {what}")
     for number, record in enumerate(records):
         try:
             space.validate(space.from_json(record["params"]))
         except ParameterError as error:
-            raise CheckpointError(
-                f"its space is {stored['parameters']!r:.300}, not {space!r:.300}, in which trial {number} does not fit"
-                f": {error}; a changed space must hold every trial: widen it, give the same settings, or another path"
-            ) from error
+            raise CheckpointError(f"{where}, in which trial {number} does not fit: {error}; {what}") from error
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
