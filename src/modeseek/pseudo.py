@@ -59,7 +59,7 @@ def pseudo_dataset(
 
 
 def _part_of_the_way(
-    gp: Surrogate, start: Tensor, end: Tensor, rho: float, apart: float, region: Region | None
+    gp: Surrogate, start: Tensor, end: Tensor, rho: float | Tensor, apart: float, region: Region | None
 ) -> Tensor:
     """The ends of climbs or, where these run together, points on the way there that are about `apart`: b x m x d."""
     before, after = spread(start, gp.label(start, rho)), spread(end, gp.label(end, rho))
