@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek import surrogate
+from modeseek import Float, Int, Linear, Space, surrogate
 from modeseek.lbfgs import lbfgs
 from modeseek.modes import dominant_mode, modes
 from modeseek.outcome_transforms import mapped_by_warp, standardize, warp
@@ -65,6 +65,20 @@ def optima_of_draws() -> list[Tensor]:
     return [found.x, found.value]
 
 
+def within_constraints() -> list[Tensor]:
+    """Two linear constraints, whole numbers, a function, fixed values."""
+    space = Space(
+        {"a": Float(0, 1), "b": Float(0, 1), "n": Int(0, 3)},
+        [Linear({"a": 1, "b": 1, "n": 0.5}, equals=1.5), Linear({"a": 1, "b": -1}, upper=0.5), lambda p: p["a"] > 0.1],
+    )
+    region = space.region({"n": 1})
+    assert region is not None
+    points = region.sample(8, torch.Generator("cpu").manual_seed(1), (2,), X)
+    climbed = region.climb(lambda x: (x.square().sum(-1), 2 * x), points, steps=5, free=None, joint=True, record=True)
+    settled = torch.from_numpy(region.settle(climbed[0].numpy()))
+    return [points, climbed, region.keep(climbed, points), region.repair(X, points), settled]
+
+
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     before = torch.get_default_dtype()
@@ -83,7 +97,16 @@ CONTEXTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "inference": torch.inference_mode,
 }
-WORK = [outcomes, fitted, fitted_to_some, fitted_to_one_input_often, minimized, clustered, optima_of_draws]
+WORK = [
+    outcomes,
+    fitted,
+    fitted_to_some,
+    fitted_to_one_input_often,
+    minimized,
+    clustered,
+    optima_of_draws,
+    within_constraints,
+]
 
 
 @pytest.mark.parametrize("work", WORK)

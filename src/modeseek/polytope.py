@@ -80,7 +80,7 @@ class Polytope:
         first = cls._around(points, flat, limits)
         if not first.k:
             return first
-        return cls._around(first.sample(ROUNDING, torch.Generator().manual_seed(0)).numpy(), flat, limits)
+        return cls._around(first.sample(ROUNDING, torch.Generator("cpu").manual_seed(0)).numpy(), flat, limits)
 
     @classmethod
     def _around(cls, points: Array, flat: Array, limits: Limits) -> Polytope:
@@ -150,7 +150,12 @@ class Polytope:
         rows = torch.cat([self.C, eye])  # A, and l ≤ Ax ≤ u
         least = torch.cat([self.lo.expand(*y.shape[:-1], -1), lower], -1)
         most = torch.cat([self.hi.expand(*y.shape[:-1], -1), upper], -1)
-        weight = torch.cat([torch.where(self.lo == self.hi, 10 * PENALTY, PENALTY), torch.full_like(eye[0], PENALTY)])
+        weight = torch.cat(
+            [
+                torch.where(self.lo == self.hi, 10 * PENALTY, torch.full_like(self.lo, PENALTY)),
+                torch.full_like(eye[0], PENALTY),
+            ]
+        )
         inverse = torch.linalg.inv(eye + rows.mT @ (weight[:, None] * rows))
         start, pull = y @ inverse, (weight[:, None] * rows) @ inverse
         z = (y @ rows.mT).clamp(least, most)

@@ -34,6 +34,7 @@ from modeseek.typing import Array, Params
 if TYPE_CHECKING:
     from modeseek.space import Space
 
+CPU = torch.device("cpu")  # where points are drawn, whatever torch's default device is
 SPREAD = 512  # points that an initial design is chosen from
 DENSE = 0.2  # share of the Sobol points that must be inside to use them
 ROUNDS, MOST_ROUNDS = 8, 64  # of drawing points, until enough are feasible, or one is
@@ -58,7 +59,7 @@ class Region:
         coordinates = space.coordinates
         self._functions = [f for f in space.constraints if not isinstance(f, Linear)]
         self._at = {coordinates.index(name): space[name].encode(value) for name, value in self.fixed.items()}
-        self.free = torch.ones(space.d, dtype=torch.bool)
+        self.free = torch.ones(space.d, dtype=torch.bool, device=CPU)
         self.free[list(self._at)] = False
         linear = [constraint for constraint in space.constraints if isinstance(constraint, Linear)]
         self._counts = np.array([_bins(space, name) for name in coordinates])
@@ -91,7 +92,7 @@ class Region:
         self._dense = self._share_of_sobol() >= DENSE
 
     def _share_of_sobol(self) -> float:
-        points = self.placed(sobol(SPREAD, self.space.d, torch.Generator().manual_seed(0)))
+        points = self.placed(sobol(SPREAD, self.space.d, torch.Generator(CPU).manual_seed(0)))
         return float(self._contains(points).double().mean())
 
     def params(self, point: Array) -> Params:
@@ -130,7 +131,7 @@ class Region:
 
     def _filtered(self, m: int, draws: Draws, known: Tensor | None) -> Tensor:
         """As `sample`, for one problem: m x d."""
-        found = torch.zeros(0, self.space.d, dtype=torch.float64)
+        found = torch.zeros(0, self.space.d, dtype=torch.float64, device=CPU)
         sequence = self._raw(m * ROUNDS, draws) if self._dense else None
         for i in range(ROUNDS if known is not None and len(known) else MOST_ROUNDS):
             if sequence is None:
@@ -155,11 +156,11 @@ class Region:
     def _around(self, found: Tensor, m: int, draws: Draws) -> Tensor:
         """m feasible points near those found, at all distances, and near those that come of it."""
         for _ in range(AROUND):
-            start = found[torch.arange(m) % len(found)]
-            distance = torch.logspace(-4, 0, m, dtype=torch.float64)[:, None]
+            start = found[torch.arange(m, dtype=torch.int64, device=CPU) % len(found)]
+            distance = torch.logspace(-4, 0, m, dtype=torch.float64, device=CPU)[:, None]
             step = draws.randn(m, self.space.d, dtype=torch.float64)[0]
             found = torch.cat([found, self._allowed(self._to_linear(start + distance * step))])
-        return found[-m:] if len(found) >= m else found[torch.arange(m) % len(found)]
+        return found[-m:] if len(found) >= m else found[torch.arange(m, dtype=torch.int64, device=CPU) % len(found)]
 
     def _allowed(self, points: Tensor) -> Tensor:
         """Those of the points (m x d) that are feasible."""
@@ -322,7 +323,7 @@ def spread_out(points: Tensor, n: int) -> Tensor:
         score[order] = torch.inf
         order.append(int(score.argmin()))
         to_chosen = to_chosen + distance[order[-1]]
-    return torch.tensor(order, dtype=torch.int64)
+    return torch.tensor(order, dtype=torch.int64, device=points.device)
 
 
 def _bins(space: Space, name: str) -> int:
