@@ -11,6 +11,7 @@ from modeseek.errors import ParameterError
 from modeseek.typing import Array
 
 SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
+APART = 0.01  # points that are evaluated side by side are not closer, where there is a choice: they would say the same
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from modeseek.proposer import Proposer, Settings
 from modeseek.recommendation import Recommendation, best_expected, best_of
 from modeseek.space import Space
 from modeseek.surrogate import GP
+from modeseek.together import propose_together
 from modeseek.trials import Direction, Trial, Trials, TrialState
 from modeseek.typing import Noise, Params
 
@@ -186,7 +187,8 @@ class Optimizer:
     ) -> Trial | list[Trial]:
         """The next trial, or a list of the next n, to be evaluated side by side.
 
-        Each is pending from now on, and later ones keep away from it. In a finite space no configuration comes twice:
+        Each is pending from now on, and later ones keep away from it. From twenty on most are samples of where the
+        optimum may be, which takes little longer than one proposal. In a finite space no configuration comes twice:
         a list is shorter than n when fewer remain, and SpaceExhausted is raised when none does.
 
         Args:
@@ -198,11 +200,12 @@ class Optimizer:
         """
         left = None if left is None else whole_number("left", left, 1)
         if n is None:
-            return self._ask(left, fixed)
+            return self._ask(1, left, fixed)[0]
+        count = whole_number("n", n, 1)
         asked: list[Trial] = []
-        for i in range(whole_number("n", n, 1)):
+        while len(asked) < count:
             try:
-                asked.append(self._ask(None if left is None else max(left - i, 1), fixed))
+                asked += self._ask(count - len(asked), None if left is None else max(left - len(asked), 1), fixed)
             except SpaceExhausted:
                 if not asked:
                     raise
@@ -313,12 +316,13 @@ class Optimizer:
             self.noise,
         )
 
-    def _ask(self, left: int | None, fixed: Mapping[str, Any] | None) -> Trial:
+    def _ask(self, most: int, left: int | None, fixed: Mapping[str, Any] | None) -> list[Trial]:
+        """At least one trial and no more than that."""
         history = self._trials.history(self.direction)
         with self._proposer.holding(fixed) as region:
-            point, origin = self._proposer.propose(history, len(self._trials), left)
-        params = self.space.decode(point) if region is None else region.params(point)
-        return self._trials.append(params, origin)
+            proposals = propose_together(self._proposer, history, len(self._trials), most, left)
+        decode = self.space.decode if region is None else region.params
+        return [self._trials.append(decode(point), origin) for point, origin in proposals]
 
     def _judge(self, value: Any, constraints: Sequence[float] | None, sem: float | None) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""

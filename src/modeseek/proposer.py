@@ -33,7 +33,7 @@ from modeseek.design import sobol
 from modeseek.dms import Found, State, Suggestion
 from modeseek.embedding import embedding_of
 from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhausted
-from modeseek.history import SAME_POINT, History, fresh
+from modeseek.history import APART, SAME_POINT, History, fresh
 from modeseek.notices import WarnOnce
 from modeseek.pseudo import Rounding
 from modeseek.region import Region
@@ -211,6 +211,7 @@ class Proposer:
             suggestion,
             suggestion.gp,
             history.proposed,
+            pending=history.pending,
             snap=self.space.snap if self.region is None else self.region.settle,
             others=lambda: remaining(self.space, history.proposed, self.rng(number), self.region),
         )
@@ -350,6 +351,7 @@ def choose(
     surrogate: Surrogate,
     known: Array,
     *,
+    pending: Array | None = None,
     snap: Callable[[Array], Array],
     others: Callable[[], Array],
     tolerance: float = SAME_POINT,
@@ -359,15 +361,19 @@ def choose(
     Args:
         found: what was found on the surrogate.
         known: k x d.
+        pending: p x d, to be kept away from, where there is a choice.
         snap: from points (n x d) to those that would be evaluated.
         others: points to choose from where all at hand are known.
         tolerance: how close points of the cube are one point.
     """
-    x_next = fresh(snap(found.x_next.cpu().numpy()), known, tolerance)
+    pending = known[:0] if pending is None else pending
+    x_next = fresh(fresh(snap(found.x_next.cpu().numpy()), known, tolerance), pending, APART)
     if len(x_next):
         return np.asarray(x_next[0])
     points = fresh(snap(pool_of(found)), known, tolerance)
-    return best_labelled(points if len(points) else others(), surrogate, found.rho)
+    away = fresh(points, pending, APART)
+    points = away if len(away) else others() if not len(points) else points
+    return best_labelled(points, surrogate, found.rho)
 
 
 def pool_of(found: Found) -> Array:

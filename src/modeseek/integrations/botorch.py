@@ -86,6 +86,7 @@ def _choose(found: Found, surrogate: GP | PosteriorSurrogate, taken: Tensor, gen
         found,
         surrogate,
         taken.cpu().numpy(),
+        pending=taken.cpu().numpy(),
         snap=lambda points: points,
         others=lambda: sobol(SAMPLE, taken.shape[-1], generator).numpy(),
         tolerance=SAME_CANDIDATE,
