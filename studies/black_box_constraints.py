@@ -20,7 +20,7 @@ from botorch.test_functions.synthetic import (
 )
 
 from modeseek.typing import Array
-from studies.contenders import BoTorch, Modeseek, Task, gp_sampler, on_the_unit_cube, runs, tpe
+from studies.contenders import BoTorch, Task, gp_sampler, modeseek, on_the_unit_cube, one_by_one, runs, tpe
 
 PROBLEMS: dict[str, Any] = {
     "Gramacy": ConstrainedGramacy(),
@@ -29,7 +29,8 @@ PROBLEMS: dict[str, Any] = {
     "speed reducer": SpeedReducer(),
     "tension spring": TensionCompressionString(),
 }
-METHODS: dict[str, Any] = {"modeseek": Modeseek, "constrained LogEI": BoTorch, "GPSampler": gp_sampler, "TPE": tpe}
+OTHERS: dict[str, Any] = {"constrained LogEI": BoTorch, "GPSampler": gp_sampler, "TPE": tpe}
+METHODS = ["modeseek", *OTHERS]
 AT = (20, 40, 60)
 
 
@@ -52,14 +53,16 @@ def best(record: dict[str, Any], n: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--device", default="cpu", help="of modeseek")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
     args = parser.parse_args()
+    available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in OTHERS.items()}}
     records = runs(
         [task(name, PROBLEMS[name]) for name in args.problems],
-        {name: METHODS[name] for name in args.methods},
-        range(args.seeds),
+        {name: available[name] for name in args.methods},
+        args.seeds,
         max(AT),
         args.results,
     )

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import optuna
 import torch
 from botorch.acquisition.analytic import LogConstrainedExpectedImprovement
 from botorch.acquisition.logei import qLogProbabilityOfFeasibility
@@ -23,10 +22,12 @@ from botorch.optim import optimize_acqf
 from botorch.sampling.normal import SobolQMCNormalSampler
 from torch import Tensor
 
-from modeseek import Optimizer, Space
+from modeseek import Space
 from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.computing import computing
 from modeseek.design import sobol
+from modeseek.history import History
+from modeseek.proposer import Proposer, Settings, propose_all
 from modeseek.surrogate import fit
 from modeseek.typing import Array
 
@@ -46,6 +47,9 @@ class Task(NamedTuple):
     reference: Array | None = None  # of the hypervolume
 
 
+Runs: TypeAlias = "Callable[[Task, Sequence[int], int], Iterable[dict[str, Any]]]"  # of some seeds, with evaluations
+
+
 class Contender(Protocol):
     """One run of one optimizer."""
 
@@ -56,41 +60,18 @@ class Contender(Protocol):
         """What was measured there; also where it was not asked for."""
 
 
-class Modeseek:
-    """`Optimizer` with its default settings."""
-
-    def __init__(self, task: Task, seed: int) -> None:
-        several: dict[str, Any] = {"direction": ["minimize"] * task.objectives, "reference": task.reference}
-        self._opt = Optimizer(
-            Space.box([0] * task.d, [1] * task.d), seed=seed, n_initial=START, **several if task.objectives > 1 else {}
-        )
-        self._asked: Any = None
-
-    def ask(self) -> Array:
-        """The next point, d."""
-        self._asked = self._opt.ask()
-        return np.asarray(self._asked.params)
-
-    def tell(self, x: Array, values: Array, constraints: Array) -> None:
-        """What was measured."""
-        given = {"constraints": constraints} if len(constraints) else {}
-        value = values if len(values) > 1 else values[0]
-        if self._asked is None:
-            self._opt.tell_params(x, value, **given)
-        else:
-            self._opt.tell(self._asked, value, **given)
-        self._asked = None
-
-
 class Optuna:
     """A sampler of Optuna's, in a study of its own."""
 
-    def __init__(self, task: Task, sampler: optuna.samplers.BaseSampler) -> None:
+    def __init__(self, task: Task, kind: str, seed: int, **settings: Any) -> None:
+        import optuna
+
+        sampler = getattr(optuna.samplers, kind)(seed=seed, **settings)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         self._study = optuna.create_study(directions=["minimize"] * task.objectives, sampler=sampler)
         self._distributions: Any = {f"x{i}": optuna.distributions.FloatDistribution(0, 1) for i in range(task.d)}
-        self._asked: optuna.Trial | None = None
+        self._asked: Any = None
 
     def ask(self) -> Array:
         """The next point, d."""
@@ -163,54 +144,88 @@ class BoTorch:
 
 def gp_sampler(task: Task, seed: int) -> Optuna:
     """Optuna's GPSampler."""
-    return Optuna(task, optuna.samplers.GPSampler(seed=seed, n_startup_trials=START, deterministic_objective=True))
+    return Optuna(task, "GPSampler", seed, n_startup_trials=START, deterministic_objective=True)
 
 
 def nsga2(task: Task, seed: int) -> Optuna:
     """Optuna's NSGA-II; its populations of 50 are too large for some 60 evaluations."""
-    return Optuna(task, optuna.samplers.NSGAIISampler(seed=seed, population_size=START))
+    return Optuna(task, "NSGAIISampler", seed, population_size=START)
 
 
 def tpe(task: Task, seed: int) -> Optuna:
     """Optuna's TPE."""
-    return Optuna(task, optuna.samplers.TPESampler(seed=seed, n_startup_trials=START))
+    return Optuna(task, "TPESampler", seed, n_startup_trials=START)
 
 
-def run(task: Task, method: Callable[[Task, int], Contender], seed: int, evaluations: int) -> dict[str, Any]:
+Record = dict[str, Any]  # task, method, seed, values, constraints, seconds per proposal
+
+
+def one_by_one(method: Callable[[Task, int], Contender]) -> Runs:
+    """Runs of a method, one seed after the other."""
+    return lambda task, seeds, evaluations: (run(task, method, seed, evaluations) for seed in seeds)
+
+
+def modeseek(device: str) -> Runs:
+    """Our default settings: all seeds side by side, as a campaign has it."""
+
+    def runs(task: Task, seeds: Sequence[int], evaluations: int) -> Iterator[Record]:
+        space = Space.box([0] * task.d, [1] * task.d)
+        proposers = [Proposer(space, Settings.of(seed=seed, n_initial=START, device=device)) for seed in seeds]
+        X = [list(design(task, seed)) for seed in seeds]
+        found = [[task.evaluate(x) for x in points] for points in X]
+        began = time.perf_counter()
+        reference = None if task.reference is None else -task.reference
+        for i in range(START, evaluations):
+            histories = []
+            for points, outcomes in zip(X, found, strict=True):
+                values, limits = (np.array(part) for part in zip(*outcomes, strict=True))
+                Y = -values if task.objectives > 1 else -values[:, 0]
+                histories.append(History.of(points, Y, constraints=limits, reference=reference))
+            for row, proposal in enumerate(propose_all(proposers, histories, i)):
+                X[row].append(proposal.point)
+                found[row].append(task.evaluate(proposal.point))
+        seconds = (time.perf_counter() - began) / (evaluations - START) / len(seeds)
+        for seed, outcomes in zip(seeds, found, strict=True):
+            values, limits = ([part.tolist() for part in column] for column in zip(*outcomes, strict=True))
+            yield {"seed": seed, "values": values, "constraints": limits, "seconds": seconds}
+
+    return runs
+
+
+def design(task: Task, seed: int) -> Array:
+    """The points that every method starts from, START x d."""
+    return sobol(START, task.d, torch.Generator().manual_seed(seed), (1,))[0].numpy()
+
+
+def run(task: Task, method: Callable[[Task, int], Contender], seed: int, evaluations: int) -> Record:
     """One run: the outcomes in order, and the seconds per proposal."""
-    contender = method(task, seed)
-    design = sobol(START, task.d, torch.Generator().manual_seed(seed), (1,))[0].numpy()
+    contender, start = method(task, seed), design(task, seed)
     values, constraints, seconds = [], [], 0.0
     for i in range(evaluations):
         began = time.perf_counter()
-        x = design[i] if i < START else contender.ask()
+        x = start[i] if i < START else contender.ask()
+        seconds += time.perf_counter() - began
         outcome, limits = task.evaluate(x)
         contender.tell(x, outcome, limits)
-        seconds += time.perf_counter() - began
         values.append(outcome.tolist())
         constraints.append(limits.tolist())
-    return {"values": values, "constraints": constraints, "seconds": seconds / max(evaluations - START, 1)}
+    proposals = max(evaluations - START, 1)
+    return {"seed": seed, "values": values, "constraints": constraints, "seconds": seconds / proposals}
 
 
 def runs(
-    tasks: Sequence[Task],
-    methods: dict[str, Callable[[Task, int], Contender]],
-    seeds: Iterable[int],
-    evaluations: int,
-    path: Path,
-) -> list[dict[str, Any]]:
+    tasks: Sequence[Task], methods: dict[str, Runs], seeds: Sequence[int], evaluations: int, path: Path
+) -> list[Record]:
     """Every method on every task with every seed; those that the file of results has are not run again."""
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    there = {(r["task"], r["method"], r["seed"]) for r in records}
-    for seed in seeds:
-        for task in tasks:
-            for name, method in methods.items():
-                if (task.name, name, seed) in there:
-                    continue
-                record = {"task": task.name, "method": name, "seed": seed, **run(task, method, seed, evaluations)}
-                records.append(record)
-                with path.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
+    for task in tasks:
+        for name, method in methods.items():
+            there = {r["seed"] for r in records if (r["task"], r["method"]) == (task.name, name)}
+            if left := [seed for seed in seeds if seed not in there]:
+                for record in method(task, left, evaluations):
+                    records.append({"task": task.name, "method": name, **record})
+                    with path.open("a") as file:
+                        file.write(json.dumps(records[-1]) + "\n")
     return records
 
 

@@ -1,4 +1,4 @@
-"""How labels should count feasibility: four penalties on two constrained problems (`python -m studies.feasibility`).
+"""How labels should count feasibility: three labels on two constrained problems (`python -m studies.feasibility`).
 
 L is −log of the probability of being feasible. Simple regret of the best feasible input after 25 evaluations from 8
 Sobol points, without noise, 8 runs side by side: median and worst; ∞ where nothing feasible was found.
@@ -13,25 +13,28 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from modeseek import constraints
 from modeseek.config import DMSConfig
-from modeseek.constraints import Penalty, constrain
+from modeseek.constraints import ConstrainedGP
 from modeseek.design import sobol
 from modeseek.dms import State, fit_surrogate, seek
+from modeseek.improvement import ImprovementGP
+from modeseek.objectives import improve_one
+from modeseek.surrogate import GP, Surrogate
 
 RUNS, START, EVALUATIONS = 8, 8, 25
-FLOOR = math.log(1e-3)
 
-PENALTIES: dict[str, Penalty] = {
-    "log(1 + L)": constraints.penalty,
-    "2 log(1 + L/2)": lambda L: (2 * (L / 2).log1p(), 1 / (1 + L / 2)),
-    "L": lambda L: (L, torch.ones_like(L)),
-    "−log(e^−L + 0.001)": lambda L: (-_softened(L), (-L - _softened(L)).exp()),
+
+def penalized(gp: ImprovementGP, objective: GP) -> Surrogate:
+    assert gp.margins is not None
+    assert gp.thresholds is not None
+    return ConstrainedGP(objective, gp.margins, gp.thresholds)
+
+
+LABELS: dict[str, Callable[[ImprovementGP, GP], Surrogate]] = {
+    "μ + ρσ − log(1 + L)": penalized,
+    "log EI − L, shaped by −log(1 − t)": lambda gp, _: replace(gp, top=None),
+    "log EI − L, shaped below t*": lambda gp, _: gp,
 }
-
-
-def _softened(L: Tensor) -> Tensor:
-    return torch.logaddexp(-L, torch.full_like(L, FLOOR))
 
 
 def gardner(u: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,16 +50,17 @@ def branin_disk(u: Tensor) -> tuple[Tensor, Tensor]:
     return -f, (x - 2.5) ** 2 + (y - 7.5) ** 2 - 25
 
 
-def regret(problem: Callable[[Tensor], tuple[Tensor, Tensor]], penalty: Penalty) -> Tensor:
+def regret(problem: Callable[[Tensor], tuple[Tensor, Tensor]], label: str) -> Tensor:
     """Of each run, at its end."""
     X = sobol(START, 2, torch.Generator().manual_seed(5), (RUNS,))
     state: State | None = None
     for i in range(EVALUATIONS):
         Y, c = problem(X)
-        gp = constrain(fit_surrogate(X, Y, DMSConfig(), state), X, c[..., None])
+        objective = fit_surrogate(X, Y, DMSConfig(), state)
+        gp = LABELS[label](improve_one(objective, X, c[..., None]), objective)
         network = None if state is None else state.network
-        found = seek(replace(gp, penalty=penalty), DMSConfig(), torch.Generator().manual_seed(i), network)
-        X, state = torch.cat([X, found.x_next[:, None]], 1), State(*gp.hyperparameters, found.network)
+        found = seek(gp, DMSConfig(), torch.Generator().manual_seed(i), network)
+        X, state = torch.cat([X, found.x_next[:, None]], 1), State(*objective.hyperparameters, found.network)
     Y, c = problem(X)
     best = Y.masked_fill(c > 0, -torch.inf).amax(-1)
     grid = torch.cartesian_prod(*[torch.linspace(0, 1, 1500, dtype=torch.float64)] * 2)
@@ -65,10 +69,10 @@ def regret(problem: Callable[[Tensor], tuple[Tensor, Tensor]], penalty: Penalty)
 
 
 def main() -> None:
-    print("| penalty | problem | median | worst |\n|---|---|---|---|")
+    print("| label | problem | median | worst |\n|---|---|---|---|")
     for problem in (gardner, branin_disk):
-        for name, penalty in PENALTIES.items():
-            final = regret(problem, penalty)
+        for name in LABELS:
+            final = regret(problem, name)
             print(f"| {name} | {problem.__name__} | {final.median():.4f} | {final.max():.4f} |", flush=True)
 
 

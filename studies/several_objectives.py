@@ -18,7 +18,7 @@ from botorch.utils.multi_objective.hypervolume import Hypervolume
 from botorch.utils.multi_objective.pareto import is_non_dominated
 
 from modeseek.typing import Array
-from studies.contenders import BoTorch, Modeseek, Task, gp_sampler, nsga2, on_the_unit_cube, runs
+from studies.contenders import BoTorch, Task, gp_sampler, modeseek, nsga2, on_the_unit_cube, one_by_one, runs
 
 PROBLEMS: dict[str, Any] = {
     "Branin-Currin": BraninCurrin(),
@@ -28,7 +28,8 @@ PROBLEMS: dict[str, Any] = {
     "DTLZ2, d=6, 3 objectives": DTLZ2(dim=6, num_objectives=3),
     "vehicle safety": VehicleSafety(),
 }
-METHODS: dict[str, Any] = {"modeseek": Modeseek, "qLogNEHVI": BoTorch, "GPSampler": gp_sampler, "NSGA-II": nsga2}
+OTHERS: dict[str, Any] = {"qLogNEHVI": BoTorch, "GPSampler": gp_sampler, "NSGA-II": nsga2}
+METHODS = ["modeseek", *OTHERS]
 AT = (20, 40, 60)
 
 
@@ -51,14 +52,16 @@ def missing(problem: Any, values: list[list[float]]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--device", default="cpu", help="of modeseek")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
     args = parser.parse_args()
+    available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in OTHERS.items()}}
     records = runs(
         [task(name, PROBLEMS[name]) for name in args.problems],
-        {name: METHODS[name] for name in args.methods},
-        range(args.seeds),
+        {name: available[name] for name in args.methods},
+        args.seeds,
         max(AT),
         args.results,
     )

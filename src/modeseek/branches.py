@@ -23,14 +23,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.constraints import ConstrainedGP
+from modeseek.constraints import HALF_LOG_2PI
+from modeseek.improvement import ImprovementGP, log_h
 from modeseek.lbfgs import lbfgs
 from modeseek.pseudo import POLISH_STEPS, Rounding
 from modeseek.region import Region
 from modeseek.surrogate import GP, Surrogate
 
 MOST = 8  # branches that compete with the mode's: those with the best expected improvement at hand
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 WORST_Z = -1e4  # below it h(z) is rounding error
 
 
@@ -53,7 +53,7 @@ class Branches:
         """
         settle = rounding.snap if region is None else region.exact
         x_next = settle(x_next.unsqueeze(-2))
-        limits = surrogate if isinstance(surrogate, ConstrainedGP) else None
+        limits = surrogate if isinstance(surrogate, ImprovementGP) else None
         best = self._best(limits)
         starts, exist = self._starts(x_next, x, self._gain(x, best, limits))
         tops = settle(self._climb(starts, best, rounding.continuous, region))
@@ -78,7 +78,7 @@ class Branches:
         """Which of x (b x m x d) are in the branch of `one` (b x 1 x d): b x m."""
         return ((x - one)[..., self.parents].abs() < 1e-9).all(-1)
 
-    def _best(self, limits: ConstrainedGP | None) -> Tensor:
+    def _best(self, limits: ImprovementGP | None) -> Tensor:
         """The best posterior mean at an observed input, feasible where one is: b x 1."""
         mu, _ = self.gp.posterior(self.gp.X)
         if limits is not None:
@@ -86,7 +86,7 @@ class Branches:
             mu = torch.where(feasible | ~feasible.any(-1, keepdim=True), mu, -torch.inf)
         return mu.amax(-1, keepdim=True)
 
-    def _gain(self, x: Tensor, best: Tensor, limits: ConstrainedGP | None) -> Tensor:
+    def _gain(self, x: Tensor, best: Tensor, limits: ImprovementGP | None) -> Tensor:
         """The logarithm of augmented expected improvement, times the probability of being feasible: b x m."""
         mu, sigma = self.gp.posterior(x)
         noise = self.gp.hyperparameters.noise[..., None]
@@ -112,13 +112,3 @@ class Branches:
         if region is not None:
             return region.keep(region.climb(descend, x, steps=steps, free=free, joint=False, record=record), x)
         return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, record=record).x
-
-
-def log_h(z: Tensor) -> Tensor:
-    """log(φ(z) + zΦ(z)), also where both terms nearly cancel."""
-    z = z.clamp_min(WORST_Z)
-    log_pdf = -0.5 * z.square() - HALF_LOG_2PI
-    ratio = (torch.special.log_ndtr(z) - log_pdf).exp()  # Φ/φ, at most 1/|z| for z < 0
-    low = log_pdf + torch.log1p((z * ratio).clamp(-1 + 1e-12, 0.0))
-    high = (log_pdf.exp() + z * torch.special.ndtr(z)).clamp_min(1e-300).log()
-    return torch.where(z < -1, low, high)

@@ -29,9 +29,10 @@ from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError
+from modeseek.fronts import as_reference
 from modeseek.space import Space
-from modeseek.trials import MOST_TRIALS, Direction, Trials, TrialState
-from modeseek.typing import Noise
+from modeseek.trials import MOST_TRIALS, Goal, Trials, TrialState, goal_of, signs
+from modeseek.typing import Array, Noise
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -48,7 +49,7 @@ class Snapshot:
     """Everything that decides an optimizer's next suggestion."""
 
     space: Space
-    direction: Direction
+    direction: Goal
     seed: int
     config: DMSConfig
     n_initial: int
@@ -56,6 +57,7 @@ class Snapshot:
     state: State | None
     noise: Noise = "fitted"
     is_changed: bool = False  # whether the space is not the one that was saved
+    reference: Array | None = None
 
 
 def resolve(path: StrPath) -> str:
@@ -104,6 +106,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
         "version": _VERSION,
         "space": space.to_dict(),
         "direction": snapshot.direction,
+        **({} if snapshot.reference is None else {"reference": snapshot.reference.tolist()}),
         "seed": snapshot.seed,
         "config": dataclasses.asdict(snapshot.config),
         "n_initial": snapshot.n_initial,
@@ -114,6 +117,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
                 "origin": trial.origin,
                 "state": trial.state.value,
                 "value": trial.value,
+                **({"values": trial.values} if trial.values is not None and len(trial.values) > 1 else {}),
                 "error": trial.error,
                 **({"constraints": trial.constraints} if trial.constraints else {}),
                 **({} if trial.sem is None else {"sem": trial.sem}),
@@ -158,8 +162,8 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         raise ValueError(f"version {version} of the format; this modeseek reads up to {_VERSION}: upgrade modeseek")
     if version > 1 and not sealed:
         raise ValueError("it is damaged: its checksum is missing")
-    if document["direction"] not in get_args(Direction):
-        raise ValueError(f"direction {document['direction']!r:.60}")
+    direction = goal_of(document["direction"])
+    count = len(signs(direction))
     space = _space(document["space"], space)
     is_changed = not space.describes(document["space"])
     if is_changed:
@@ -167,14 +171,15 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
     config = _config(document["config"])
     return Snapshot(
         space=space,
-        direction=document["direction"],
+        direction=direction,
         seed=_whole(document, "seed", 0),
         config=config,
         n_initial=_whole(document, "n_initial", 1),
-        trials=_trials(space, document["trials"]),
-        state=None if is_changed else _state(tensors, space.d, config),  # of another cube
+        trials=_trials(space, document["trials"], count),
+        state=None if is_changed else _state(tensors, space.d, config, count),  # of another cube
         is_changed=is_changed,
         noise=_noise(document.get("noise", "fitted")),
+        reference=as_reference(_floats(document["reference"]), count) if "reference" in document else None,
     )
 
 
@@ -232,16 +237,18 @@ def _whole(document: Mapping[str, Any], name: str, least: int) -> int:
     return int(value)
 
 
-def _trials(space: Space, records: Any) -> Trials:
+def _trials(space: Space, records: Any, count: int = 1) -> Trials:
+    """The trials of so many objectives."""
     if not isinstance(records, list) or len(records) > MOST_TRIALS:
         raise ValueError(f"trials is not a list of at most {MOST_TRIALS}")
-    trials = Trials(space)
+    trials = Trials(space, count)
     for record in records:
         trial = trials.append(space.from_json(record["params"]), record["origin"])
         state, value, error = TrialState(record["state"]), record["value"], record["error"]
-        if (state is TrialState.COMPLETE) != isinstance(value, float) or (state is TrialState.FAILED) != isinstance(
-            error, str
-        ):
+        if count > 1 and "values" in record:
+            value = _floats(record["values"])
+        measured = isinstance(value, float if count == 1 else list)
+        if (state is TrialState.COMPLETE) != measured or (state is TrialState.FAILED) != isinstance(error, str):
             raise ValueError(f"trial {trial.number} is {state.value} with value {value!r:.60}, error {error!r:.60}")
         if state is TrialState.COMPLETE:
             sem = _floats([record["sem"]])[0] if "sem" in record else None
@@ -259,12 +266,14 @@ def _floats(values: Any) -> list[float]:
     return values
 
 
-def _state(tensors: Mapping[str, Any], d: int, config: DMSConfig) -> State | None:
+def _state(tensors: Mapping[str, Any], d: int, config: DMSConfig, count: int = 1) -> State | None:
     if not tensors:
         return None
     if tensors.keys() != set(State._fields):
         raise ValueError(f"tensors {sorted(tensors)!r:.200}, expected {list(State._fields)}")
-    shapes = {"lengthscale": (1, d), "noise": (1,), "network": (1, parameter_count(d, config.hidden))}
+    several = () if count == 1 else (count,)
+    weights = parameter_count(d, config.hidden)
+    shapes = {"lengthscale": (1, *several, d), "noise": (1, *several), "network": (1, weights)}
     for name, array in tensors.items():
         if (array.dtype, array.shape) != (_DTYPES[name], shapes[name]):
             raise ValueError(f"tensor {name} is {array.dtype} {array.shape}, expected {shapes[name]}")

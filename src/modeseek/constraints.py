@@ -1,14 +1,12 @@
-"""Black-box constraints: a GP for each, and labels that count how likely an input is to be feasible.
+"""Black-box constraints: a GP for each, and how likely an input is to be feasible.
 
 With g_j = −c_j (an input is feasible where every c_j ≤ 0), a GP on each g_j and its standardized threshold t_j, the
-probability of being feasible has the logarithm −L = Σ_j log Φ(z_j), z_j = (μ_j − t_j)/σ_j, and the label becomes
+probability of being feasible has the logarithm −L = Σ_j log Φ(z_j), z_j = (μ_j − t_j)/σ_j. What proposals make of it
+is in improvement.py. What is expected to be best (recommendation.py) has the label
 
     ŷ(x) = μ(x) + ρσ(x) − log(1 + L(x))
 
-Added as in constrained LogEI, not multiplied, since labels may be negative. Well inside the feasible region nothing
-changes, and at its estimated border a label loses half a standard deviation. Far outside, L grows as z²/2 and would
-drown all other labels; its logarithm still points the way back (docs/decisions.md has what else was tried). What
-comes after the labels (refinement, training, modes) is as without constraints.
+Well inside the feasible region nothing changes, and at its estimated border a label loses half a standard deviation.
 
 Notation: q constraints; b, n, m, d as in surrogate.py.
 """
@@ -16,7 +14,6 @@ Notation: q constraints; b, n, m, d as in surrogate.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,17 +21,9 @@ from torch import Tensor
 
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.outcome_transforms import BAD_OUTLIER, standardize
-from modeseek.surrogate import GP, Hyperparameters, Rho, fit
+from modeseek.surrogate import GP, Rho, fit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-
-
-def penalty(L: Tensor) -> tuple[Tensor, Tensor]:
-    """What a label loses for L = −log of the probability of being feasible, and the derivative: log(1 + L)."""
-    return L.log1p(), 1 / (1 + L)
-
-
-Penalty = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +33,6 @@ class ConstrainedGP:
     objective: GP
     margins: GP  # of g, batch q x b
     thresholds: Tensor  # t, q x b
-    penalty: Penalty = penalty
     recordable = True
 
     @property
@@ -57,25 +45,6 @@ class ConstrainedGP:
         """Standardized outcomes, b x n."""
         return self.objective.y
 
-    @property
-    def hyperparameters(self) -> Hyperparameters:
-        """Of the objective's GP."""
-        return self.objective.hyperparameters
-
-    @property
-    def evaluations(self) -> int:
-        """Calls of the MAP objective that the fits took."""
-        return self.objective.evaluations + self.margins.evaluations
-
-    @property
-    def fit_failed(self) -> Tensor:
-        """b, the elements where some GP fell back to prior hyperparameters."""
-        return self.objective.fit_failed | self.margins.fit_failed.any(0)
-
-    def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the objective at x (b x m x d): mean and standard deviation, each b x m."""
-        return self.objective.posterior(x)
-
     def log_feasibility(self, x: Tensor) -> Tensor:
         """Σ_j log Φ(z_j) at x (b x m x d): b x m."""
         mu, sigma = self.margins.posterior(x)
@@ -84,7 +53,7 @@ class ConstrainedGP:
 
     def label(self, x: Tensor, rho: Rho) -> Tensor:
         """μ + ρσ − log(1 + L) at x (b x m x d): b x m."""
-        return self.objective.label(x, rho) - self.penalty(-self.log_feasibility(x))[0]
+        return self.objective.label(x, rho) - (-self.log_feasibility(x)).log1p()
 
     def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """The label at x (b x m x d) and its gradient: b x m, b x m x d.
@@ -97,8 +66,8 @@ class ConstrainedGP:
         log_probability = torch.special.log_ndtr(z)
         hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_probability).exp()
         _, direction = self.margins.label_and_grad(x.expand(*mu.shape, -1), -z)
-        lost, slope = self.penalty(-log_probability.sum(0))
-        return value - lost, grad + (direction * (hazard / sigma)[..., None]).sum(0) * slope[..., None]
+        L = -log_probability.sum(0)
+        return value - L.log1p(), grad + (direction * (hazard / sigma)[..., None]).sum(0) / (1 + L)[..., None]
 
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:

@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper, lines 4 to 8: from what was observed to the next point.
 
 Notation, as in the paper (b leading batch dimensions: independent problems side by side)
-    X, Y    b x n x d, b x n    inputs on the unit cube and outcomes, to be maximized
+    X, Y    b x n x d, b x n    inputs on the unit cube and outcomes, to be maximized; of M objectives, b x n x M
     m, K    size of the pseudo-dataset, steps of short-run L-BFGS          ρ   weight of σ in the labels
     S       number of x* candidates                                        w   guidance
     x, ŷ    b x m x d, b x m    the pseudo-dataset                         θ   b x P, the score networks
@@ -20,7 +20,6 @@ from torch import Tensor
 
 from modeseek.branches import Branches
 from modeseek.config import DMSConfig, NetworkInputs, Warping
-from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
@@ -28,7 +27,9 @@ from modeseek.diffusion.training import Schedule, train
 from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.exploration import weights
+from modeseek.improvement import ImprovementGP
 from modeseek.modes import dominant_mode
+from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset, spread
 from modeseek.region import Region
@@ -44,8 +45,8 @@ MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of th
 class State(NamedTuple):
     """What one iteration hands to the next: where the GP fit and the training start."""
 
-    lengthscale: Tensor  # b x d, float64
-    noise: Tensor  # b, float64
+    lengthscale: Tensor  # b x d, float64; of several objectives b x M x d
+    noise: Tensor  # b, float64; of several objectives b x M
     network: Tensor  # b x P, float32
 
     @classmethod
@@ -74,7 +75,7 @@ class Found:
 class Suggestion(Found):
     """What was found, with the GP that it was found on and the state to go on from."""
 
-    gp: GP | ConstrainedGP
+    gp: GP | ImprovementGP
     state: State
 
     def row(self, i: int) -> Suggestion:
@@ -96,12 +97,13 @@ def suggest(
     embedding: Embedding = PLAIN,
     parents: Tensor | None = None,
     sem: Tensor | None = None,
+    reference: Tensor | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
     Args:
         X: b x n x d, float64, observed inputs on the unit cube. Everything runs on its device.
-        Y: b x n, float64, their outcomes, to be maximized, of any scale.
+        Y: b x n, float64, their outcomes, to be maximized, of any scale; of several objectives b x n x M.
         source: of random numbers, on the CPU, so that the Sobol points of a seed are the same on every device: a
             generator per batch element, or one that seeds them.
         state: what the iteration before returned.
@@ -113,13 +115,29 @@ def suggest(
         embedding: how the surrogate sees an input.
         parents: the coordinates that others depend on, where some parameters exist only under a choice.
         sem: b x n, standard errors of Y; NaN where the noise is to be fitted.
+        reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
+            inferred from the front.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
-    objective = fit_surrogate(X, Y, config, state, pending, embedding, sem)
-    gp = objective if constraints is None else constrain(objective, X, constraints)
+    gp: GP | ImprovementGP
+    if Y.ndim == X.ndim:
+        warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
+        gp = improve(
+            X,
+            Y,
+            constraints=constraints,
+            reference=reference,
+            warm=warm,
+            pending=pending,
+            embedding=embedding,
+            prior=PRIORS[config.noise_prior],
+        )
+    else:
+        gp = fit_surrogate(X, Y, config, state, pending, embedding, sem)
+        gp = gp if constraints is None else improve_one(gp, X, constraints)
     branches = None
-    if parents is not None:
+    if parents is not None and Y.ndim < X.ndim:  # of several objectives, the labels compare branches by themselves
         own_shape = replace(config, warp="never")
         branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding, sem), parents)
     clock.lap("fit")
@@ -164,8 +182,10 @@ def seek(
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
-    told = gp.y[..., : gp.y.shape[-1] - expected]
-    rho = weights(told, d, config, pending=expected, left=left)
+    if isinstance(gp, ImprovementGP):  # an expected improvement weighs what is unknown by itself
+        rho = torch.ones_like(gp.X[..., 0, :1])
+    else:
+        rho = weights(gp.y[..., : gp.y.shape[-1] - expected], d, config, pending=expected, left=left)
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
     draws = Draws.of(source, batch)
@@ -231,6 +251,10 @@ def seek(
     x_next = mode = _mode(x_star, config.quantile, region)
     if config.polish:
         x_next = polish(gp, mode, rho=rho, rounding=rounding, region=region)
+        if isinstance(gp, ImprovementGP):  # whose hills are narrow: the one of the mode need not be the highest
+            rival = polish(gp, best.squeeze(-2), rho=rho, rounding=rounding, region=region)
+            labels = gp.label(torch.stack([x_next, rival], -2), rho).nan_to_num(nan=-torch.inf)
+            x_next = torch.where((labels[..., 1] > labels[..., 0])[..., None], rival, x_next)
     if branches is not None and rounding is not None:
         x_next = branches.choose(x_next, x, gp, rounding, region)
     clock.lap("mode")
@@ -353,9 +377,9 @@ def row_of(tree: Tree, i: int, dim: int = 0) -> Tree:
     value: Any = tree
     if isinstance(value, Tensor):
         return cast(Tree, value.narrow(dim, i, 1))
-    if isinstance(value, ConstrainedGP):  # whose margins have the constraints before the batch
-        of_margins = {name: row_of(getattr(value, name), i, 1) for name in ("margins", "thresholds")}
-        return cast(Tree, replace(value, objective=row_of(value.objective, i), **of_margins))
+    if isinstance(value, ImprovementGP):  # objectives and constraints stand before the batch
+        rows = {name: row_of(part, i, int(name not in ("boxes", "top"))) for name, part in vars(value).items()}
+        return cast(Tree, replace(value, **rows))
     if isinstance(value, tuple):
         return cast(Tree, type(value)(*(row_of(part, i, dim) for part in value)))
     if is_dataclass(value) and not isinstance(value, type):

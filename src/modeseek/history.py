@@ -19,12 +19,13 @@ class History:
     """The evaluations of one problem so far; points are rows of the unit cube, as evaluated. Made by `History.of`."""
 
     X: Array  # n x d, with an outcome
-    Y: Array  # n, their outcomes, to be maximized
+    Y: Array  # n, their outcomes, to be maximized; of several objectives n x M
     constraints: Array  # n x q, at most 0 where feasible
     pending: Array  # p x d, to be evaluated, or being evaluated
     lost: Array  # l x d, evaluated without an outcome: failed, pruned, abandoned
     proposed: Array  # k x d, must not be proposed again
     sem: Array | None = None  # n, standard errors of the outcomes, NaN where not known; None: none is
+    reference: Array | None = None  # M, of several objectives: what is worse in any of them does not count
 
     @classmethod
     def of(
@@ -38,16 +39,18 @@ class History:
         lost: ArrayLike = (),
         proposed: ArrayLike | None = None,
         sem: ArrayLike | None = None,
+        reference: Array | None = None,
     ) -> History:
         """A history from arrays or lists of points; ParameterError where their shapes disagree or one is not finite.
 
         Args:
-            X, Y: n x d and n.
+            X, Y: n x d and n, or of several objectives n x M.
             d: number of parameters; needed where there are no points at all.
             constraints: n x q.
             pending, lost: p x d, l x d.
             proposed: None: all of X, pending and lost.
             sem: n, standard errors of Y; NaN where not known.
+            reference: M, of several objectives.
         """
         outcomes = np.asarray(Y, dtype=np.float64)
         given = np.asarray(X, dtype=np.float64)
@@ -56,7 +59,7 @@ class History:
         n = len(X)
         limits = np.asarray(np.zeros((n, 0)) if constraints is None else constraints, dtype=np.float64)
         limits = limits.reshape(n, 0) if limits.size == 0 else limits
-        if outcomes.shape != (n,) or limits.ndim != 2 or len(limits) != n:
+        if outcomes.ndim not in (1, 2) or len(outcomes) != n or limits.ndim != 2 or len(limits) != n:
             raise ParameterError(
                 f"a history of {n} points needs as many outcomes and rows of constraints; "
                 f"got shapes {outcomes.shape} and {limits.shape}"
@@ -65,7 +68,7 @@ class History:
             raise ParameterError("outcomes must be finite; leave failed evaluations out, or count them as lost")
         known = np.concatenate([X, pending, lost]) if proposed is None else _points(proposed, width)
         errors = None if sem is None or np.isnan(sem).all() else np.asarray(sem, dtype=np.float64)
-        return cls(X, outcomes, limits, pending, lost, known, errors)
+        return cls(X, outcomes, limits, pending, lost, known, errors, reference)
 
     def exact(self) -> History:
         """This history with outcomes that have no noise, but for those whose noise is known."""

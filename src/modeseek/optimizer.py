@@ -6,10 +6,11 @@ What to propose is decided in proposer.py; here is what was asked and told, and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, get_args, overload
+from typing import Any, Self, overload
 
 import torch
 from filelock import FileLock
+from numpy.typing import ArrayLike
 
 from modeseek import checkpoint, dms
 from modeseek.checks import whole_number
@@ -17,6 +18,7 @@ from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, SpaceChangedWarning, SpaceExhausted, TrialFailedWarning
+from modeseek.fronts import as_reference
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
@@ -26,7 +28,7 @@ from modeseek.recommendation import Recommendation, best_expected, best_of
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.together import propose_together
-from modeseek.trials import Direction, Trial, Trials, TrialState
+from modeseek.trials import Direction, Goal, Trial, Trials, TrialState, front_volume, goal_of, signs
 from modeseek.typing import Noise, Params
 
 
@@ -35,7 +37,7 @@ class Optimizer:
 
     Args:
         space: what to search.
-        direction: "minimize" or "maximize".
+        direction: "minimize" or "maximize"; of several objectives a list of them, one per objective.
         seed: a whole number; the same seed gives the same suggestions. None draws one, kept in `seed`.
         config: the settings of DMS; None is `DMSConfig()`.
         n_initial: evaluations before the model is used. What was told by `tell_params` counts, failed trials do not.
@@ -44,31 +46,36 @@ class Optimizer:
             many times over beside busy cores.
         noise: "fitted", or "none" for a deterministic objective, whose recommended trial is the best one. What is told
             with `sem` has that noise.
+        reference: of several objectives, a number for each: what is worse in any of them is worth nothing. None: it is
+            inferred from the front so far.
     """
 
     def __init__(
         self,
         space: Space,
         *,
-        direction: Direction = "minimize",
+        direction: Direction | Sequence[Direction] = "minimize",
         seed: int | None = None,
         config: DMSConfig | None = None,
         n_initial: int = 10,
         device: str = "cpu",
         threads: int = 1,
         noise: Noise = "fitted",
+        reference: ArrayLike | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
-        if direction not in get_args(Direction):
-            raise ConfigError(f"direction must be 'minimize' or 'maximize', not {direction!r}")
         self.space = space
-        self.direction: Direction = direction
+        self.direction: Goal = goal_of(direction)
+        count = len(signs(self.direction))
+        self.reference = None if reference is None else as_reference(reference, count)
+        if noise == "none" and count > 1:
+            raise ConfigError('noise="none" is for one objective; with several, leave it out: the noise is fitted')
         self._settings = Settings.of(
             seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
         )
         self._proposer = Proposer(space, self._settings)
-        self._trials = Trials(space)
+        self._trials = Trials(space, count)
         self._locks: dict[str, FileLock] = {}
 
     @property
@@ -119,7 +126,21 @@ class Optimizer:
     @property
     def best(self) -> Trial | None:
         """The feasible trial with the best value, as observed; None before there is one. See `recommend`."""
-        return self._trials.best(self.direction)
+        return self._trials.best(self._one("there is no best trial; see opt.front"))
+
+    @property
+    def front(self) -> list[Trial]:
+        """The feasible trials that no other one beats in every objective; of one objective, the best."""
+        return self._trials.front(self.direction)
+
+    def hypervolume(self, reference: ArrayLike | None = None) -> float:
+        """The volume between the front and a reference point, which is worse than the front in every objective.
+
+        Args:
+            reference: a number per objective. None: the optimizer's own, and where it has none, one inferred from the
+                front, so that the volumes of different fronts do not compare.
+        """
+        return front_volume(self.front, self.direction, self.reference if reference is None else reference)
 
     @property
     def least_violated(self) -> Trial | None:
@@ -131,10 +152,11 @@ class Optimizer:
 
         Of those that were observed to be feasible, it must be so by the constraints' models too, where one is.
         """
+        direction = self._one("no trial is recommended; see opt.front")
         if self.best is None or self.noise == "none":
             return self.best
         gp, _ = self._surrogate()
-        history = self._trials.history(self.direction)
+        history = self._trials.history(direction)
         with computing(self.device, self._settings.threads):
             chosen = recommended(gp, history.constraints)
         return self._trials.having(TrialState.COMPLETE)[chosen]
@@ -145,10 +167,11 @@ class Optimizer:
         If there are feasible trials with these values, it is the best of them, as observed. If there is none, it is
         what the surrogate expects to be best from all other trials. None before any trial is complete.
         """
+        direction = self._one("best_for() knows none; see opt.front")
         chosen = {**(fixed or {}), **values}
         with self._proposer.holding(chosen) as region:
             wanted = {} if region is None or not chosen else region.fixed
-            observed = best_of(self.space, [trial for trial in self._trials if trial.feasible], wanted, self.direction)
+            observed = best_of(self.space, [trial for trial in self._trials if trial.feasible], wanted, direction)
             if observed is not None or not self._trials.having(TrialState.COMPLETE):
                 return observed
             params = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
@@ -163,17 +186,19 @@ class Optimizer:
         Args:
             draws: functions drawn from the posterior, one sample of the optimum each.
         """
-        history = self._trials.history(self.direction)
-        return Optimum.of(self.space, history, self.direction, self._settings, self._proposer.state, draws=draws)
+        direction = self._one("optimum() says nothing of a front; see opt.front")
+        history = self._trials.history(direction)
+        return Optimum.of(self.space, history, direction, self._settings, self._proposer.state, draws=draws)
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
 
         Of the objective itself: an observation of it has its noise in addition.
         """
+        direction = self._one("predict() knows one")
         gp, outcomes = self._surrogate()
         with computing(self.device, self._settings.threads):
-            return predict(self.space, gp, outcomes, self.direction, params)
+            return predict(self.space, gp, outcomes, direction, params)
 
     def _surrogate(self) -> tuple[GP, OutcomeMap]:
         return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)
@@ -226,7 +251,8 @@ class Optimizer:
 
         Args:
             trial: one that was asked.
-            value: what the objective is there; also an `Outcome`, or a tuple (value, constraints).
+            value: what the objective is there; of several objectives, a list of numbers. Also an `Outcome`, or a tuple
+                (value, constraints).
             constraints: of black-box constraints, what they are there: the point is feasible where all are at most 0.
                 As many each time; TrialError, and nothing changes, where the trials before had another number of them.
             sem: the standard error of the value, where it is known; else its noise is fitted.
@@ -287,6 +313,7 @@ class Optimizer:
         optimizer = cls(
             snapshot.space,
             direction=snapshot.direction,
+            reference=snapshot.reference,
             seed=snapshot.seed,
             config=snapshot.config,
             n_initial=snapshot.n_initial,
@@ -314,11 +341,18 @@ class Optimizer:
             self._trials,
             self._proposer.state,
             self.noise,
+            reference=self.reference,
         )
+
+    def _one(self, otherwise: str) -> Direction:
+        """The direction of the only objective; ConfigError where there are several."""
+        if isinstance(self.direction, tuple):
+            raise ConfigError(f"with {len(self.direction)} objectives {otherwise}")
+        return self.direction
 
     def _ask(self, most: int, left: int | None, fixed: Mapping[str, Any] | None) -> list[Trial]:
         """At least one trial and no more than that."""
-        history = self._trials.history(self.direction)
+        history = self._trials.history(self.direction, self.reference)
         with self._proposer.holding(fixed) as region:
             proposals = propose_together(self._proposer, history, len(self._trials), most, left)
         decode = self.space.decode if region is None else region.params
@@ -332,15 +366,16 @@ class Optimizer:
             if isinstance(value, Outcome) or type(value) is tuple:
                 raise ConfigError("tell sem in the Outcome, or beside a plain value")
             try:
-                as_sem(sem)
+                as_sem(sem, self._trials.objectives)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        if constraints is not None and (isinstance(value, Outcome) or type(value) is tuple):
+        pair = type(value) is tuple and self._trials.objectives == 1
+        if constraints is not None and (isinstance(value, Outcome) or pair):
             raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
         if constraints is not None or sem is not None:
             value = Outcome(value, constraints, sem)
         try:
-            told = measured(value)
+            told = measured(value, self._trials.objectives)
         except ValueError as reason:
             return None, str(reason)
         self._trials.check_constraints(told.constraints)

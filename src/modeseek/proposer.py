@@ -274,6 +274,7 @@ def suggest_all(
         return torch.from_numpy(np.stack(arrays)).to(device)
 
     states = [proposer.state for proposer in proposers]
+    references = [history.reference for history in histories]
     with computing(device, settings.threads):
         suggestion = dms.suggest(
             stack([history.X for history in histories]),
@@ -289,6 +290,7 @@ def suggest_all(
             embedding=embedding_of(_common_space(proposers), device),
             parents=parents_of(_common_space(proposers), device),
             sem=None if all(np.isnan(sem).all() for sem in errors) else stack(errors),
+            reference=None if references[0] is None else stack([point for point in references if point is not None]),
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion

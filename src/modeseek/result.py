@@ -8,14 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
+from modeseek.errors import ConfigError
+from modeseek.front_plot import plot_front, plot_volume
 from modeseek.optimum import Optimum
+from modeseek.outcomes import Measured
 from modeseek.proposer import Settings
 from modeseek.space import Space
-from modeseek.trials import Direction, Trial, Trials, TrialState
-from modeseek.typing import Noise
+from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
+from modeseek.typing import Array, Noise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +33,11 @@ class Result:
     """The end of `minimize` or `maximize`; it pickles and prints.
 
     Attributes:
-        best: the feasible trial with the best observed value; None when there is none.
-        recommended: the feasible trial with the best posterior mean, the safer choice under noise.
+        best: the feasible trial with the best observed value; None when there is none, or several objectives.
+        recommended: the feasible trial with the best posterior mean, the safer choice under noise; None likewise.
+        front: the feasible trials that no other one beats in every objective; of one objective, the best.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
-        space, direction, seed, config, noise: what was run.
+        space, direction, reference, seed, config, noise: what was run; of several objectives, direction is a tuple.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
         seconds: wall-clock time, of the last call when a run was resumed.
         optimum: what is known of the optimum, computed when it is first asked for.
@@ -42,34 +47,54 @@ class Result:
     recommended: Trial | None
     trials: list[Trial]
     space: Space
-    direction: Direction
+    direction: Goal
     seed: int
     config: DMSConfig
     stopped: Stopped
     seconds: float
     noise: Noise = "fitted"
+    reference: Array | None = None
+
+    @property
+    def front(self) -> list[Trial]:
+        """The feasible trials that no other one beats in every objective, by number."""
+        return self._copied().front(self.direction)
+
+    def hypervolume(self, reference: ArrayLike | None = None) -> float:
+        """The volume between the front and a reference point, which is worse than the front in every objective.
+
+        Args:
+            reference: a number per objective. None: the run's own, and where it had none, one inferred from the front,
+                so that the volumes of different fronts do not compare.
+        """
+        return front_volume(self.front, self.direction, self.reference if reference is None else reference)
 
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
+        if isinstance(self.direction, tuple):
+            raise ConfigError(f"with {len(self.direction)} objectives there is no optimum; see result.front")
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return Optimum.of(self.space, self._copied().history(self.direction), self.direction, settings)
 
     def _copied(self) -> Trials:
-        trials = Trials(self.space)
+        trials = Trials(self.space, len(signs(self.direction)))
         for trial in self.trials:
             copied = trials.append(trial.params, trial.origin)
-            if trial.value is not None:
-                trials.complete(copied, trial.value, trial.constraints or (), trial.sem)
+            if trial.values is not None:
+                trials.record(copied, Measured(trial.values, trial.constraints or (), trial.sem))
         return trials
 
     def __str__(self) -> str:
         counts = [(state.value, sum(t.state is state for t in self.trials)) for state in TrialState]
         states = ", ".join(f"{count} {name}" for name, count in counts if count)
+        goal = self.direction if isinstance(self.direction, str) else ", ".join(self.direction)
         lines = [
-            f"{self.direction} with {self.config.name}, seed {self.seed}: {len(self.trials)} trials ({states}) "
+            f"{goal} with {self.config.name}, seed {self.seed}: {len(self.trials)} trials ({states}) "
             f"in {self.seconds:.1f} s, stopped by {self.stopped}"
         ]
+        if isinstance(self.direction, tuple) and (front := self.front):
+            return "\n".join([*lines, *self._of_front(front)])
         if self.best is None:
             return "\n".join([*lines, *self._without_best()])
         lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
@@ -80,6 +105,15 @@ class Result:
         if self.recommended is not None and self.recommended.number != self.best.number:
             lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
         return "\n".join(lines)
+
+    def _of_front(self, front: list[Trial]) -> list[str]:
+        values = np.array([trial.values for trial in front], dtype=np.float64)
+        low, high = values.min(0), values.max(0)
+        lines = [f"front of {len(front)} trials, hypervolume {self.hypervolume():.6g}; best value of each objective:"]
+        for i, goal in enumerate(self.direction):
+            best, worst = (low[i], high[i]) if goal == "minimize" else (high[i], low[i])
+            lines.append(f"  {i} ({goal}): best value {best:.6g}, worst of the front {worst:.6g}")
+        return lines
 
     def _without_best(self) -> list[str]:
         nearest = self._copied().least_violated()
@@ -93,12 +127,14 @@ class Result:
         return [f"  {name:<{width}}  {_short(value)}" for name, value in self._items(trial)]
 
     def __repr__(self) -> str:
-        return f"<Result: {self.direction}, {len(self.trials)} trials, best={self.best!r}, stopped={self.stopped!r}>"
+        best = f"best={self.best!r}" if isinstance(self.direction, str) else f"front of {len(self.front)}"
+        return f"<Result: {self.direction}, {len(self.trials)} trials, {best}, stopped={self.stopped!r}>"
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per trial: number, state, origin, value, error, and `params_<name>` for each parameter.
 
-        With constraints, also `constraints_<i>` for each of them, and `feasible`.
+        Of several objectives, `values_<i>` instead of value. With constraints, also `constraints_<i>` for each of them,
+        and `feasible`.
         """
         try:
             import pandas as pd
@@ -106,12 +142,14 @@ class Result:
             raise missing_extra("to_dataframe needs pandas", "plots") from error
         q = max((len(trial.constraints or ()) for trial in self.trials), default=0)
         limits = [f"constraints_{i}" for i in range(q)]
+        count = len(signs(self.direction))
+        values = ["value"] if count == 1 else [f"values_{i}" for i in range(count)]
         rows = [
             {
                 "number": trial.number,
                 "state": trial.state.value,
                 "origin": trial.origin,
-                "value": np.nan if trial.value is None else trial.value,
+                **dict(zip(values, trial.values or [np.nan] * len(values), strict=True)),
                 "error": trial.error,
                 **dict(zip(limits, trial.constraints or [np.nan] * len(limits), strict=True)),
                 "feasible": trial.feasible,
@@ -119,7 +157,7 @@ class Result:
             }
             for trial in self.trials
         ]
-        names = ["number", "state", "origin", "value", "error", *limits, *(["feasible"] if limits else [])]
+        names = ["number", "state", "origin", *values, "error", *limits, *(["feasible"] if limits else [])]
         names += [f"params_{name}" for name in self.space.names]
         # Objects, since pandas' own strings cannot hold every Python string.
         columns = [[row.get(name) for row in rows] for name in names]
@@ -130,7 +168,8 @@ class Result:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure.
 
-        What is infeasible is shown by crosses, and is never the best.
+        What is infeasible is shown by crosses, and is never the best. Of two objectives, all trials and the front; of
+        more, the hypervolume over evaluations.
         """
         if ax is None:
             try:
@@ -139,6 +178,8 @@ class Result:
                 raise missing_extra("plot needs matplotlib", "plots") from error
             ax = plt.subplots()[1]
         done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
+        if isinstance(self.direction, tuple):
+            return (plot_front if len(self.direction) == 2 else plot_volume)(self, done, ax)
         number = [trial.number + 1 for trial in done]
         values = np.array([trial.value for trial in done], dtype=np.float64)
         feasible = np.array([trial.feasible for trial in done], dtype=bool)

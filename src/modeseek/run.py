@@ -12,9 +12,12 @@ from modeseek.stopping import WhenSure
 from modeseek.typing import Noise, Params
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from modeseek.checkpoint import StrPath
     from modeseek.execution.session import Callback, Objective
     from modeseek.result import Result
+    from modeseek.trials import Direction
 
 Catch: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
@@ -42,6 +45,8 @@ def minimize(
     executor: Literal["process", "thread"] | Executor = "process",
     progress: bool = True,
     max_failures: int = 10,
+    directions: Sequence[Direction] | None = None,
+    reference: ArrayLike | None = None,
 ) -> Result:
     """Find parameters with a small f(params), from at most `budget` evaluations.
 
@@ -68,6 +73,9 @@ def minimize(
             be found by their imports; a lambda or a function of a notebook needs the package cloudpickle.
         progress: a progress bar on standard error, or in the notebook.
         max_failures: AllTrialsFailed when this many trials, or all of the budget, have failed and none succeeded.
+        directions: of several objectives, "minimize" or "maximize" for each; f then returns a list of as many numbers,
+            and `result.front` has what was found.
+        reference: of several objectives, as in `Optimizer`.
 
     Ctrl-C ends the run and returns the Result, with stopped="interrupted"; trials that ran are still RUNNING in it and
     in the checkpoint.
@@ -86,9 +94,17 @@ def minimize(
     """
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
-    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise)
+    settings = dict(
+        seed=seed,
+        config=config,
+        n_initial=n_initial,
+        device=device,
+        threads=threads,
+        noise=noise,
+        reference=reference,
+    )
     with Session(
-        "minimize",
+        "minimize" if directions is None else directions,
         f,
         space,
         budget,
@@ -129,13 +145,23 @@ def maximize(
     executor: Literal["process", "thread"] | Executor = "process",
     progress: bool = True,
     max_failures: int = 10,
+    directions: Sequence[Direction] | None = None,
+    reference: ArrayLike | None = None,
 ) -> Result:
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
-    settings = dict(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise)
+    settings = dict(
+        seed=seed,
+        config=config,
+        n_initial=n_initial,
+        device=device,
+        threads=threads,
+        noise=noise,
+        reference=reference,
+    )
     with Session(
-        "maximize",
+        "maximize" if directions is None else directions,
         f,
         space,
         budget,

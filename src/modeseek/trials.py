@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from modeseek.checks import is_whole
-from modeseek.errors import TrialError
+from modeseek.errors import ConfigError, TrialError
+from modeseek.fronts import MOST, as_reference, front_of, hypervolume
 from modeseek.history import History
 from modeseek.outcomes import Measured, Outcome, as_text, measured
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
 Direction = Literal["minimize", "maximize"]
+Goal: TypeAlias = Direction | tuple[Direction, ...]  # a tuple of several objectives
 Origin = Literal["initial", "model", "told"]
 
 # The surrogate's matrices have n^2 entries: 20 GB each at this n. A file with more trials is refused as well.
@@ -171,18 +174,23 @@ class Trials:
         """The trials in one state, by number."""
         return [trial for trial in self._trials if trial.state is state]
 
-    def history(self, direction: Direction) -> History:
-        """What the proposer sees: completed trials with outcomes to be maximized, running ones, failed ones."""
+    def history(self, direction: Goal, reference: Array | None = None) -> History:
+        """What the proposer sees: completed trials with outcomes to be maximized, running ones, failed ones.
+
+        Of several objectives, `reference` (M, in the user's own signs) bounds what counts.
+        """
         done, running, failed = map(self.having, (TrialState.COMPLETE, TrialState.RUNNING, TrialState.FAILED))
-        values = np.array([trial.value for trial in done], dtype=np.float64)
+        sign = signs(direction)
+        values = sign * np.array([trial.values for trial in done], dtype=np.float64).reshape(-1, len(sign))
         return History.of(
             self._units(done),
-            -values if direction == "minimize" else values,
+            values[:, 0] if len(sign) == 1 else values,
             constraints=np.array([trial.constraints for trial in done], dtype=np.float64),
             pending=self._units(running),
             lost=self._units(failed),
             proposed=self._units(self._trials),
             sem=[np.nan if trial.sem is None else trial.sem for trial in done],
+            reference=None if reference is None else sign * reference,
         )
 
     def best(self, direction: Direction) -> Trial | None:
@@ -190,6 +198,11 @@ class Trials:
         sign = 1.0 if direction == "minimize" else -1.0
         feasible = [trial for trial in self._trials if trial.feasible]
         return min(feasible, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
+
+    def front(self, direction: Goal) -> list[Trial]:
+        """The feasible trials that no other one beats in every objective, by number, the first of equals."""
+        feasible = [trial for trial in self._trials if trial.feasible]
+        return [feasible[i] for i in front_of([trial.values or () for trial in feasible], signs(direction))]
 
     def least_violated(self) -> Trial | None:
         """The complete trial nearest to being feasible, the first of equals; None before there is one."""
@@ -202,6 +215,33 @@ class Trials:
     def _set(self, trial: Trial) -> Trial:
         self._trials[trial.number] = trial
         return trial
+
+
+def goal_of(direction: Any) -> Goal:
+    """A direction, or a tuple of several; ConfigError where it is neither."""
+    if direction in get_args(Direction):
+        return direction  # type: ignore[no-any-return]
+    if isinstance(direction, list | tuple) and all(part in get_args(Direction) for part in direction):
+        if len(direction) > MOST:
+            raise ConfigError(f"there are {len(direction)} objectives, and {MOST} at the most; make some constraints")
+        if direction:
+            return tuple(direction) if len(direction) > 1 else direction[0]
+    raise ConfigError(f"direction must be 'minimize' or 'maximize', or a list of them, not {direction!r:.100}")
+
+
+def front_volume(trials: Sequence[Trial], direction: Goal, reference: ArrayLike | None = None) -> float:
+    """The hypervolume of trials; ConfigError for one objective, or a reference point that is none."""
+    sign = signs(direction)
+    if len(sign) == 1:
+        raise ConfigError("the hypervolume is of several objectives; of one, see the best value")
+    point = None if reference is None else as_reference(reference, len(sign))
+    return hypervolume([trial.values for trial in trials if trial.values is not None], sign, point)
+
+
+def signs(direction: Goal) -> Array:
+    """By objective, 1 where it is maximized and −1 where it is minimized: M."""
+    goals = (direction,) if isinstance(direction, str) else direction
+    return np.array([1.0 if goal == "maximize" else -1.0 for goal in goals])
 
 
 def least_violation(constraints: Sequence[Sequence[float]]) -> int:

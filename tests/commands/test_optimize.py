@@ -112,6 +112,9 @@ def pair(params):
 def bounded(params):
     return loss(params), [params["units"] - 100.0]
 
+def both(params):
+    return loss(params), params["units"]
+
 def too_small(params):
     return loss(params), [params["units"] - 10.0]
 
@@ -198,6 +201,22 @@ def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.Capture
     assert main(["optimize", "objectives:bounded", "--show"]) == 0
 
 
+def test_a_study_of_two_objectives_ends_in_a_front(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["optimize", "objectives:both", *RUN]
+    assert main([*run, "--trials", "5", "--direction", "minimize,maximize"]) == 0
+    study = optuna.load_study(study_name="objectives:both", storage="sqlite:///modeseek.db")
+    said = capsys.readouterr()
+    assert f"front of {len(study.best_trials)}" in said.out
+    assert all(f"(trial {trial.number})" in said.out for trial in study.best_trials)
+    assert main([*run, "--trials", "6"]) == 0, "the study keeps its directions"
+    assert main([*run, "--trials", "6", "--direction", "minimize"]) == 1
+    assert "use --direction minimize,maximize" in capsys.readouterr().err
+    assert main([*run, "--trials", "9", "--stop-regret", "0.1"]) == 1
+    assert "one objective" in capsys.readouterr().err
+    assert main(["optimize", "objectives:both", "--show", "--plot", "front.png"]) == 0
+    assert Path("front.png").stat().st_size > 1000
+
+
 def test_nothing_feasible_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", "objectives:too_small", *RUN, "--trials", "4"]) == 0
     said = capsys.readouterr()
@@ -264,11 +283,11 @@ def test_another_space_is_refused(old: str, new: str, said: str, capsys: pytest.
     assert len(trials()) == 2
 
 
-def test_a_study_of_several_objectives_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    optuna.create_study(storage="sqlite:///modeseek.db", study_name="two", directions=["minimize", "maximize"])
-    assert main(["optimize", "objectives:loss", *RUN, "--study", "two"]) == 1
-    assert main(["optimize", "--show", "--study", "two"]) == 1
-    assert capsys.readouterr().err.count("2 objectives") == 2
+def test_a_study_of_too_many_objectives_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    optuna.create_study(storage="sqlite:///modeseek.db", study_name="six", directions=["minimize"] * 6)
+    assert main(["optimize", "objectives:loss", *RUN, "--study", "six"]) == 1
+    assert main(["optimize", "--show", "--study", "six"]) == 1
+    assert capsys.readouterr().err.count("6 objectives") == 2
 
 
 def test_a_journal_file_and_a_name_of_any_kind() -> None:

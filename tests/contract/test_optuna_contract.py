@@ -7,7 +7,11 @@ from collections.abc import Callable
 import optuna
 import pytest
 from optuna.samplers import BaseSampler
-from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
+from optuna.testing.pytest_samplers import (
+    BasicSamplerTestCase,
+    MultiObjectiveSamplerTestCase,
+    RelativeSamplerTestCase,
+)
 
 from modeseek.integrations.optuna import DMSSampler
 from shared import SMALLEST
@@ -21,7 +25,7 @@ def quiet():
     optuna.logging.set_verbosity(before)
 
 
-class TestDMSSampler(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase):
+class TestDMSSampler(BasicSamplerTestCase, RelativeSamplerTestCase, MultiObjectiveSamplerTestCase):
     """Without startup trials: every suggestion after the first complete trial is the model's."""
 
     @pytest.fixture

@@ -16,7 +16,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 NEEDED = ["constraints", "context", "conditional", "noise"]
 NEEDED += ["function", "mixed_space", "resume", "parallel", "optuna_postgresql", "ray_tune", "ax_client"]
-NEEDED += ["botorch_loop", "sklearn_pipeline", "objective", "own_problem", "black_box_constraints"]
+NEEDED += [
+    "botorch_loop",
+    "sklearn_pipeline",
+    "objective",
+    "own_problem",
+    "black_box_constraints",
+    "several_objectives",
+]
 
 
 def run(name: str, folder: Path) -> str:

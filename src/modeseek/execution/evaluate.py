@@ -34,7 +34,7 @@ class Evaluated:
     never_a_number: bool = False
 
 
-def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any) -> Evaluated:
+def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any, objectives: int = 1) -> Evaluated:
     """f(params) as plain data, so that neither a GPU tensor nor a strange exception has to leave a worker.
 
     `catch` is looked at here, where the exception is: not every exception survives the way to another process.
@@ -50,14 +50,19 @@ def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any) -> Evaluated:
         here = multiprocessing.parent_process() is None
         return Evaluated(error=text, exception=error if here else as_portable(error))
     try:
-        return Evaluated(measured=measured(returned))
+        return Evaluated(measured=measured(returned, objectives))
     except Exception as error:  # whatever a foreign object may raise when it is asked for a number
-        never = never_measures(returned) and not issubclass(ObjectiveTypeError, catch)
+        never = never_measures(returned, objectives) and not issubclass(ObjectiveTypeError, catch)
         return Evaluated(error=str(error), never_a_number=never)
 
 
-def type_error(error: str | None) -> ObjectiveTypeError:
+def type_error(error: str | None, objectives: int = 1) -> ObjectiveTypeError:
     """The error for an objective that has given no number yet, and of whose returns one can never be one."""
+    if objectives > 1:
+        return ObjectiveTypeError(
+            f"the objective must return a list of {objectives} finite numbers; with black-box constraints, a "
+            f"modeseek.Outcome or a tuple ([v1, v2], [g1, g2]); but {error}"
+        )
     return ObjectiveTypeError(
         "the objective must return one finite number (a float, an int, or an array or tensor with one element); with "
         f"black-box constraints, a modeseek.Outcome or a tuple (value, [g1, g2]); but {error}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
@@ -36,22 +36,23 @@ class Evaluations(Protocol):
 
 @contextmanager
 def evaluations(
-    f: Any, catch: Catch, n: int, executor: Literal["process", "thread"] | Executor
+    f: Any, catch: Catch, n: int, executor: Literal["process", "thread"] | Executor, objectives: int = 1
 ) -> Iterator[Evaluations]:
     """A place for n evaluations at a time, ended on the way out; after an error none is waited for."""
+    work = partial(evaluate, f, catch, objectives=objectives)
     if isinstance(executor, Executor):
-        yield _Futures(f, catch, executor)
+        yield _Futures(work, executor)
     elif executor not in ("process", "thread"):
         raise ConfigError(f"executor must be 'process', 'thread' or a concurrent.futures.Executor, not {executor!r}")
     elif n == 1:
-        yield _Here(f, catch)
+        yield _Here(work)
     elif executor == "process":
-        with Pool[int, Evaluated](no_setup(partial(evaluate, f, catch)), n, what="the objective") as pool:
+        with Pool[int, Evaluated](no_setup(work), n, what="the objective") as pool:
             yield _Processes(pool)
     else:
         threads = ThreadPoolExecutor(n, thread_name_prefix="modeseek")
         try:
-            yield _Futures(f, catch, threads)
+            yield _Futures(work, threads)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)  # a thread cannot be ended
             raise
@@ -63,8 +64,8 @@ class _Here:
 
     isolated = False
 
-    def __init__(self, f: Any, catch: Catch) -> None:
-        self._evaluate = partial(evaluate, f, catch)
+    def __init__(self, work: Callable[[Any], Evaluated]) -> None:
+        self._evaluate = work
         self._submitted: list[tuple[int, Any]] = []
 
     def submit(self, number: int, params: Any) -> None:
@@ -83,12 +84,12 @@ class _Futures:
 
     isolated = False
 
-    def __init__(self, f: Any, catch: Catch, executor: Executor) -> None:
-        self._f, self._catch, self._executor = f, catch, executor
+    def __init__(self, work: Callable[[Any], Evaluated], executor: Executor) -> None:
+        self._evaluate, self._executor = work, executor
         self._running: dict[Future[Evaluated], int] = {}
 
     def submit(self, number: int, params: Any) -> None:
-        self._running[self._executor.submit(evaluate, self._f, self._catch, params)] = number
+        self._running[self._executor.submit(self._evaluate, params)] = number
 
     def wait(self) -> Finished:
         done, _ = wait(self._running, return_when=FIRST_COMPLETED)

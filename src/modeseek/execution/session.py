@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,7 +35,7 @@ from modeseek.outcomes import measured
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
-from modeseek.trials import Direction, Trial, TrialState
+from modeseek.trials import Direction, Trial, TrialState, goal_of
 from modeseek.typing import Params
 
 Objective: TypeAlias = Callable[[Params], Any]
@@ -51,7 +51,7 @@ class Session:
 
     def __init__(
         self,
-        direction: Direction,
+        direction: Direction | Sequence[Direction],
         f: Objective,
         space: Space,
         budget: int,
@@ -75,6 +75,8 @@ class Session:
             raise ConfigError(f"checkpoint must be a path, not {checkpoint!r}")
         if stop is not None and not isinstance(stop, WhenSure):
             raise ConfigError(f"stop must be a modeseek.WhenSure, not {stop!r}")
+        if stop is not None and isinstance(goal_of(direction), tuple):
+            raise ConfigError("stop=WhenSure(...) is for one objective; use budget, timeout or a callback")
         self.f, self.callbacks, self.catch, self.stop = f, _callbacks(callbacks), _exception_types(catch), stop
         known, self.fixed = _pairs(known), fixed
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
@@ -110,7 +112,7 @@ class Session:
         n = whole_number("n_workers", n_workers, 1)
         try:
             with (
-                evaluations(self.f, self.catch, n, executor) as place,
+                evaluations(self.f, self.catch, n, executor, self.optimizer._trials.objectives) as place,
                 progress_bar(self.budget.total, done=self._told(), show=progress) as self.bar,
             ):
                 self._loop(place, n)
@@ -224,7 +226,7 @@ class Session:
             self.stopped = "sure"
         exception = outcome.exception
         if outcome.never_a_number and first:
-            exception = type_error(outcome.error)
+            exception = type_error(outcome.error, opt._trials.objectives)
         if exception is not None:
             exception.add_note(f"in trial {trial.number}, params={trial.params!r}; `catch=` goes on after it")
             self.error = self.error or exception
@@ -242,9 +244,12 @@ class Session:
         return outcome
 
     def _so_far(self) -> str:
-        best = self.optimizer.best
-        if best is not None:
-            return f"best={best.value:.6g}"
+        opt = self.optimizer
+        if isinstance(opt.direction, tuple):
+            if front := opt.front:
+                return f"front of {len(front)}"
+        elif opt.best is not None:
+            return f"best={opt.best.value:.6g}"
         return "nothing feasible yet" if self.optimizer.least_violated is not None else ""
 
     def _check_failures(self, limit: int) -> None:
@@ -263,13 +268,13 @@ class Session:
 
     def _tell_known(self, known: list[tuple[Params, Any]]) -> None:
         """What was measured before; a run that is resumed has it already."""
-        there = {(t.unit, t.value, t.constraints) for t in self.optimizer.trials if t.origin == "told"}
+        opt = self.optimizer
+        there = {(t.unit, t.values, t.constraints) for t in opt.trials if t.origin == "told"}
         for params, value in known:
-            try:
-                (number,), constraints, _ = measured(value)
-            except ValueError:  # told all the same: a failed trial, and a warning
-                number, constraints = math.nan, ()
-            if (tuple(self.optimizer.space.encode(params).tolist()), number, constraints) not in there:
+            told: tuple[Any, ...] = (None, None)
+            with suppress(ValueError):  # told all the same: a failed trial, and a warning
+                told = measured(value, opt._trials.objectives)[:2]
+            if (tuple(opt.space.encode(params).tolist()), *told) not in there:
                 self.optimizer.tell_params(params, value)
 
     def _reopen_failed(self) -> None:
@@ -296,9 +301,10 @@ class Session:
 
     def _result(self) -> Result:
         opt = self.optimizer
+        several = isinstance(opt.direction, tuple)
         return Result(
-            best=opt.best,
-            recommended=opt.recommend(),
+            best=None if several else opt.best,
+            recommended=None if several else opt.recommend(),
             trials=opt.trials,
             space=opt.space,
             direction=opt.direction,
@@ -307,12 +313,17 @@ class Session:
             stopped=self.stopped or "budget",
             seconds=self.budget.seconds,
             noise=opt.noise,
+            reference=opt.reference,
         )
 
 
 def _is_true(answer: Any) -> bool:
     """Whether a callback says stop: True, or NumPy's True from a comparison; nothing else that is truthy."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
 
 
 def _pairs(known: Any) -> list[tuple[Params, Any]]:
@@ -338,7 +349,9 @@ def _exception_types(catch: Any) -> tuple[type[Exception], ...]:
     return types
 
 
-def _open(path: str | None, direction: Direction, space: Space, settings: dict[str, Any]) -> Optimizer:
+def _open(
+    path: str | None, direction: Direction | Sequence[Direction], space: Space, settings: dict[str, Any]
+) -> Optimizer:
     """A new optimizer, or the one of the checkpoint, which it then holds."""
     new = Optimizer(space, direction=direction, **settings)
     if path is None:
@@ -349,9 +362,9 @@ def _open(path: str | None, direction: Direction, space: Space, settings: dict[s
             new._hold(path, lock)
             return new
         old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
-        for name in ("direction", "space", "seed", "config", "n_initial", "noise"):
-            asked = settings.get(name, True) is not None  # seed=None and config=None mean: as it was
-            if asked and getattr(old, name) != getattr(new, name):
+        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference"):
+            asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
+            if asked and not _same(getattr(old, name), getattr(new, name)):
                 raise CheckpointError(
                     f"{path} is of another run: its {name} is {getattr(old, name)!r}, not {getattr(new, name)!r}; "
                     "give the same settings, or another path"

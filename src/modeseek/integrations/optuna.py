@@ -20,10 +20,11 @@ import torch
 
 from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
-from modeseek.constraints import ConstrainedGP
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, IndependentSamplingWarning, SpaceExhausted, TrialError
+from modeseek.fronts import MOST
 from modeseek.history import History, fresh
+from modeseek.improvement import ImprovementGP
 from modeseek.notices import WarnOnce
 from modeseek.optimum import DRAWS, Optimum
 from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
@@ -49,7 +50,7 @@ TOO_CLOSE = 1e-3  # of the unit cube in every coordinate: what two points then t
 
 
 class DMSSampler(BaseSampler):
-    """Bayesian optimization by diffusion-based mode seeking, for studies with one objective.
+    """Bayesian optimization by diffusion-based mode seeking, for studies with one objective or several.
 
         study = optuna.create_study(sampler=DMSSampler(seed=0))
         study.optimize(objective, n_trials=60)
@@ -58,7 +59,8 @@ class DMSSampler(BaseSampler):
     where the value of another parameter decides whether they are asked for; others are drawn independently. Complete
     trials with a finite value are its data; failed and pruned ones are not, as in Optuna's GPSampler, but no point is
     proposed twice while there is another. Constraints set by `trial.set_constraint` (at most 0 where feasible) are
-    modelled too; one that a trial did not set counts as met, as in `study.best_trial`.
+    modelled too; one that a trial did not set counts as met, as in `study.best_trial`. Of several objectives it looks
+    for what adds most to the hypervolume of the front, above a reference point inferred from it.
 
     Args:
         seed: a whole number; with it and the trials so far, a trial's number decides what is proposed. None draws one.
@@ -154,6 +156,8 @@ class DMSSampler(BaseSampler):
         search_space = self.infer_relative_search_space(study, None)
         if not search_space:
             raise TrialError(f"study {study.study_name!r} has no complete trials with a parameter in common")
+        if len(study.directions) > 1:
+            raise ConfigError(f"study {study.study_name!r} has {len(study.directions)} objectives, and so no optimum")
         codec = self._codec(study, search_space)
         direction: Direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
         return Optimum.of(codec.shown, codec.read(study), direction, self._settings, draws=draws)
@@ -170,7 +174,7 @@ class DMSSampler(BaseSampler):
 
         All of them where the sampler was given the space.
         """
-        _require_single_objective(study)
+        check_objectives(study)
         if self._space is not None:
             return {name: distribution(self._space[name]) for name in self._space}
         known = search_space_of(study.get_trials(deepcopy=False))
@@ -186,7 +190,6 @@ class DMSSampler(BaseSampler):
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         """The trial's point: of the Sobol sequence at first, then of DMS."""
-        _require_single_objective(study)
         if not search_space:
             return {}
         with self._lock:
@@ -196,7 +199,6 @@ class DMSSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value for a parameter that the model does not cover."""
-        _require_single_objective(study)
         if self._warn is not None and not param_distribution.single() and self._is_unexplained(study, param_name):
             self._warn(
                 f"parameter {param_name!r} is drawn at random: it is in some of the complete trials only, and no "
@@ -332,18 +334,23 @@ def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
     if not len(late):
         return suggestion
     gp, x_next = suggestion.gp, suggestion.x_next.unsqueeze(-2)
-    objective = gp.objective if isinstance(gp, ConstrainedGP) else gp
-    conditioned = objective.condition(torch.from_numpy(late).to(objective.X)[None])
-    if bool(conditioned.posterior(x_next)[1] > objective.posterior(x_next)[1] / 2):
+    objective = gp.objectives if isinstance(gp, ImprovementGP) else gp
+    batch = objective.X.shape[:-2]
+    conditioned = objective.condition(torch.from_numpy(late).to(objective.X).expand(*batch, *late.shape))
+    before, after = (model.posterior(x_next.expand(*batch, -1, -1))[1] for model in (objective, conditioned))
+    if bool((after > before / 2).any()):
         return suggestion
-    aware = replace(suggestion, gp=replace(gp, objective=conditioned) if isinstance(gp, ConstrainedGP) else conditioned)
+    aware = replace(
+        suggestion, gp=replace(gp, objectives=conditioned) if isinstance(gp, ImprovementGP) else conditioned
+    )
     best = best_labelled(pool_of(suggestion), aware.gp, suggestion.rho)
     return replace(aware, x_next=torch.from_numpy(best)[None])
 
 
-def _require_single_objective(study: Study) -> None:
-    if len(study.directions) > 1:
+def check_objectives(study: Study) -> None:
+    """ConfigError for a study with more objectives than there can be."""
+    if len(study.directions) > MOST:
         raise ConfigError(
-            f"DMSSampler is for studies with one objective, this one has {len(study.directions)}; "
-            "use Optuna's NSGAIISampler, TPESampler or GPSampler"
+            f"DMSSampler is for studies with at most {MOST} objectives, this one has {len(study.directions)}; use "
+            "Optuna's NSGAIIISampler, or make some of them constraints"
         )

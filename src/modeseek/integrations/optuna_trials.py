@@ -130,10 +130,11 @@ class Codec:
         rows = [(other, self.unit(other)) for other in study.get_trials(deepcopy=False) if other.number != own]
         placed = [(other, unit) for other, unit in rows if unit is not None]
         done = [(other, unit) for other, unit in placed if _is_data(other)]
-        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+        signs = [-1.0 if direction == StudyDirection.MINIMIZE else 1.0 for direction in study.directions]
+        values = np.array([other.values for other, _ in done], dtype=np.float64).reshape(-1, len(signs)) * signs
         return History.of(
             [unit for _, unit in done],
-            sign * np.array([other.value for other, _ in done], dtype=np.float64),
+            values if len(signs) > 1 else values[:, 0],
             d=self.space.d,
             constraints=_constraints([other for other, _ in done]),
             pending=[unit for other, unit in placed if other.state == TrialState.RUNNING],
@@ -208,7 +209,7 @@ def _exact(parameter: Parameter) -> Parameter:
 
 
 def _is_data(trial: FrozenTrial) -> bool:
-    return trial.state == TrialState.COMPLETE and trial.value is not None and math.isfinite(trial.value)
+    return trial.state == TrialState.COMPLETE and bool(trial.values) and all(map(math.isfinite, trial.values))
 
 
 def constraints_of(trial: FrozenTrial) -> dict[str, float]:

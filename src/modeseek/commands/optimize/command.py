@@ -8,6 +8,7 @@ from pathlib import Path
 from modeseek.checks import missing_extra
 from modeseek.commands.arguments import Commands, above_zero, positive
 from modeseek.config import PRESETS
+from modeseek.trials import Direction
 
 EPILOG = """\
 example, with `def objective(params): ...` in my_module.py:
@@ -57,7 +58,11 @@ def add_command(commands: Commands) -> None:
         "(default: 60)",
     )
     optimize.add_argument(
-        "--direction", choices=("minimize", "maximize"), help="(default: the study's own; minimize for a new one)"
+        "--direction",
+        type=_directions,
+        metavar="D",
+        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; minimize "
+        "for a new one)",
     )
     optimize.add_argument(
         "--storage",
@@ -108,6 +113,15 @@ def _objective(text: str) -> str:
     if not (module and colon and function):
         raise argparse.ArgumentTypeError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
     return text
+
+
+def _directions(text: str) -> list[Direction]:
+    directions: list[Direction] = []
+    for part in text.split(","):
+        if part not in ("minimize", "maximize"):
+            raise argparse.ArgumentTypeError(f"{part!r} is neither 'minimize' nor 'maximize'")
+        directions.append("minimize" if part == "minimize" else "maximize")
+    return directions
 
 
 def _evaluates_here(options: argparse.Namespace) -> bool:

@@ -84,7 +84,7 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         trial, params = trials.begin()
         try:
             with interrupts.allowed(), evaluation():
-                outcome = evaluate(f, (), params)
+                outcome = evaluate(f, (), params, len(study.directions))
         except BaseException:
             trials.interrupt(trial)
             raise

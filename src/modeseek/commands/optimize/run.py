@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from modeseek.commands.optimize import store
 from modeseek.commands.optimize.evaluator import Job, Report, evaluator, worker
 from modeseek.commands.optimize.objective import find_objective
 from modeseek.commands.optimize.storage import open_storage, patiently
-from modeseek.errors import AllTrialsFailed, WorkerError
+from modeseek.errors import AllTrialsFailed, ConfigError, WorkerError
 from modeseek.execution.budget import Budget
 from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
@@ -44,7 +44,7 @@ def optimize(
     settings: Job,
     *,
     trials: int,
-    direction: Direction | None = None,
+    direction: Sequence[Direction] | None = None,
     workers: int = 1,
     timeout: float | None = None,
     retry_failed: bool = False,
@@ -55,7 +55,7 @@ def optimize(
     Args:
         settings: what, how and where.
         trials: the total; interrupted trials do not count, failed ones do.
-        direction: None is the study's own, "minimize" for a new one.
+        direction: of each objective; None is the study's own, "minimize" for a new one.
         workers: processes side by side; 1 evaluates in this one.
         timeout: seconds after which no new trial begins.
         retry_failed: evaluate the points of failed trials again instead of counting them.
@@ -67,6 +67,8 @@ def optimize(
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the bar says it shorter
     storage = open_storage(settings.storage)
     study, seed = store.open_study(storage, settings.study, direction, settings.space, settings.seed)
+    if stop is not None and len(study.directions) > 1:
+        raise ConfigError("--stop-regret is for one objective; use --trials or --timeout")
     store.fail_abandoned_trials(study)
     if retry_failed:
         _log.info("study %r: %d failed trials are tried again", settings.study, store.retry_failed_trials(study))
@@ -133,7 +135,7 @@ class _Tally:
         if report.error is None or store.has_complete(self.study):
             return
         if report.never_a_number:
-            raise type_error(report.error)
+            raise type_error(report.error, len(self.study.directions))
         if self.failures >= MAX_FAILURES:
             raise _all_failed(self.study)
 
@@ -148,7 +150,8 @@ class _Tally:
         best = patiently(lambda: store.best_value(self.study), self._check)
         notes = [] if best is None else [f"best={best:.6g}"]
         if best is None and store.has_complete(self.study):
-            notes = ["nothing feasible yet"]
+            front = len(self.study.best_trials) if len(self.study.directions) > 1 else 0
+            notes = [f"front of {front}" if front else "nothing feasible yet"]
         notes += [f"failed={self.failures}"] if self.failures else []
         self.bar.set_postfix_str(", ".join(notes), refresh=False)
         self.bar.n = min(self._evaluated(), self.budget.total)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optuna
@@ -14,11 +16,14 @@ from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.checks import missing_extra
 from modeseek.commands.optimize.storage import open_storage
-from modeseek.commands.optimize.store import SPACE, best_value, load_study
+from modeseek.commands.optimize.store import SPACE, best_value, directions_of, load_study
 from modeseek.errors import ConfigError, TrialError
 from modeseek.integrations.optuna_trials import constraints_of
 from modeseek.space import Space
 from modeseek.trials import least_violation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
@@ -27,7 +32,7 @@ def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
     print(summary(study))
     from modeseek.integrations.optuna import DMSSampler  # here: `summary` has no need of torch
 
-    with suppress(TrialError):
+    with suppress(TrialError, ConfigError):  # several objectives have no optimum
         stored = study.user_attrs.get(SPACE)
         print(DMSSampler(seed=0, space=None if stored is None else Space.from_dict(stored)).optimum(study))
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
@@ -41,8 +46,12 @@ def summary(study: optuna.Study) -> str:
     trials = study.get_trials(deepcopy=False)
     counts = Counter(trial.state.name.lower() for trial in trials)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    direction = study.direction.name.lower()
+    direction = ", ".join(directions_of(study))
     lines = [f"study {study.study_name!r} ({direction}): {len(trials)} trials ({states or 'none'})"]
+    if len(study.directions) > 1 and (front := study.best_trials):
+        lines.append(f"front of {len(front)} trials; their values and parameters:")
+        lines += [f"  {_numbers(t.values)}  {t.params} (trial {t.number})" for t in sorted(front, key=_by_values)]
+        return "\n".join(lines)
     if best_value(study) is not None:
         best = study.best_trial
         lines.append(f"best value {best.value:.6g} (trial {best.number})")
@@ -56,6 +65,14 @@ def summary(study: optuna.Study) -> str:
     return "\n".join([*lines, *_listed(done[nearest])])
 
 
+def _by_values(trial: FrozenTrial) -> list[float]:
+    return list(trial.values)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)
+
+
 def _listed(trial: FrozenTrial) -> list[str]:
     width = max(map(len, trial.params), default=0)
     return [
@@ -65,26 +82,41 @@ def _listed(trial: FrozenTrial) -> list[str]:
 
 
 def _draw(study: optuna.Study, path: Path) -> None:
-    """The observed values and the best feasible one so far, over trials."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing_extra("the picture needs matplotlib", "cli") from error
-    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    numbers, values = [trial.number for trial in done], np.array([trial.value for trial in done], dtype=np.float64)
-    feasible = np.array([all(limit <= 0 for limit in constraints_of(trial).values()) for trial in done], dtype=bool)
-    better = np.fmin if study.direction == StudyDirection.MINIMIZE else np.fmax  # which pass over NaN
-    best = better.accumulate(np.where(feasible, values, np.nan)) if len(values) else values
     figure = Figure(figsize=(7, 4), layout="constrained")
     kinds = figure.canvas.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in kinds:
         raise ConfigError(f"the picture cannot be {str(path)!r}; its name must end in .png or another of {list(kinds)}")
     axes = figure.subplots()
-    axes.scatter(np.array(numbers)[feasible], values[feasible], s=14, alpha=0.5, label="observed")
-    if not feasible.all():
-        axes.scatter(np.array(numbers)[~feasible], values[~feasible], s=14, marker="x", alpha=0.5, label="infeasible")
-    axes.step(numbers, best, where="post", label="best so far")
-    axes.set(xlabel="trial", ylabel="value", title=study.study_name.replace("$", r"\$"))
+    (_draw_values if len(study.directions) == 1 else _draw_front)(study, axes)
+    axes.set_title(study.study_name.replace("$", r"\$"))
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
+
+
+def _draw_values(study: optuna.Study, axes: Axes) -> None:
+    """The observed values and the best feasible one so far, over trials."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    numbers = np.array([trial.number for trial in done])
+    values = np.array([trial.value for trial in done], dtype=np.float64)
+    feasible = np.array([all(limit <= 0 for limit in constraints_of(trial).values()) for trial in done], dtype=bool)
+    better = np.fmin if study.direction == StudyDirection.MINIMIZE else np.fmax  # which pass over NaN
+    best = better.accumulate(np.where(feasible, values, np.nan)) if len(values) else values
+    axes.scatter(numbers[feasible], values[feasible], s=14, alpha=0.5, label="observed")
+    if not feasible.all():
+        axes.scatter(numbers[~feasible], values[~feasible], s=14, marker="x", alpha=0.5, label="infeasible")
+    axes.step(numbers, best, where="post", label="best so far")
+    axes.set(xlabel="trial", ylabel="value")
+
+
+def _draw_front(study: optuna.Study, axes: Axes) -> None:
+    """All trials by the first two objectives, and the front."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    for trials, label in ((done, "observed"), (study.best_trials, "front")):
+        axes.scatter([t.values[0] for t in trials], [t.values[1] for t in trials], s=14, alpha=0.6, label=label)
+    first, second, *_ = directions_of(study)
+    axes.set(xlabel=f"objective 0 ({first})", ylabel=f"objective 1 ({second})")

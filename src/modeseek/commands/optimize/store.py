@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from modeseek.commands.optimize.storage import STALE
 from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
+from modeseek.fronts import MOST
 from modeseek.integrations.optuna_trials import CONSTRAINTS, constraints_of, distribution
 from modeseek.outcomes import Measured
 from modeseek.parameters import Categorical, Int, Parameter
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_study(
-    storage: BaseStorage, name: str, direction: Direction | None, space: Space, seed: int | None = None
+    storage: BaseStorage, name: str, direction: Sequence[Direction] | None, space: Space, seed: int | None = None
 ) -> tuple[optuna.Study, int]:
     """The study of this name, made when there is none, and its seed, where none is given.
 
@@ -52,14 +53,15 @@ def open_study(
     space.
     """
     try:
-        study = optuna.create_study(storage=storage, study_name=name, direction=direction or "minimize")
+        study = optuna.create_study(storage=storage, study_name=name, directions=direction or ["minimize"])
         study.set_user_attr(SEED, _draw_seed() if seed is None else seed)
     except DuplicatedStudyError:
         study = optuna.load_study(study_name=name, storage=storage)
-    check_single_objective(study)
-    there = study.direction.name.lower()
-    if direction not in (None, there):
-        raise StudyError(f"study {name!r} exists with direction {there}, not {direction}; use --direction {there}")
+    check_objectives(study)
+    there = directions_of(study)
+    if direction is not None and list(direction) != there:
+        own, asked = ",".join(there), ",".join(direction)
+        raise StudyError(f"study {name!r} exists with direction {own}, not {asked}; use --direction {own}")
     _check_space(study, space)
     if space.constraints and study.user_attrs.get(SPACE) != space.to_dict():
         study.set_user_attr(SPACE, space.to_dict())  # for `--show`
@@ -91,14 +93,19 @@ def load_study(storage: BaseStorage, name: str | None) -> optuna.Study:
         problem = "no study was named" if name is None else f"there is no study {name!r}"
         raise StudyError(f"{problem}; choose one with --study: {', '.join(map(repr, names)) or 'none exists yet'}")
     study = optuna.load_study(study_name=name, storage=storage)
-    check_single_objective(study)
+    check_objectives(study)
     return study
 
 
-def check_single_objective(study: optuna.Study) -> None:
-    """StudyError for a study of several objectives."""
-    if len(study.directions) != 1:
-        raise StudyError(f"study {study.study_name!r} has {len(study.directions)} objectives; modeseek optimizes one")
+def check_objectives(study: optuna.Study) -> None:
+    """StudyError for a study of more objectives than there can be."""
+    if len(study.directions) > MOST:
+        raise StudyError(f"study {study.study_name!r} has {len(study.directions)} objectives, and {MOST} at the most")
+
+
+def directions_of(study: optuna.Study) -> list[str]:
+    """Of each objective, minimize or maximize."""
+    return [direction.name.lower() for direction in study.directions]
 
 
 def _check_space(study: optuna.Study, space: Space) -> None:
@@ -191,7 +198,9 @@ def has_complete(study: optuna.Study) -> bool:
 
 
 def best_value(study: optuna.Study) -> float | None:
-    """The best feasible value so far; None before there is one."""
+    """The best feasible value so far; None before there is one, and where there are several objectives."""
+    if len(study.directions) > 1:
+        return None
     try:
         return study.best_value
     except ValueError:
