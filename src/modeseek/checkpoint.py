@@ -39,6 +39,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 _FORMAT = "modeseek checkpoint"
 _VERSION = 2
 _KEY = "modeseek"
+_TIMES = ("started", "seconds")
 _DTYPES = {"lengthscale": np.float64, "noise": np.float64, "network": np.float32}
 # What a file that is none of ours, or a damaged or a hostile one, may make of the code that reads it.
 _REFUSED = (ArithmeticError, AttributeError, LookupError, RecursionError, SafetensorError, TypeError, ValueError)
@@ -122,6 +123,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
                 **({"constraints": trial.constraints} if trial.constraints else {}),
                 **({} if trial.sem is None else {"sem": trial.sem}),
                 **({"starts": trial.starts} if trial.state is TrialState.RUNNING and trial.starts else {}),
+                **{name: at for name in _TIMES if (at := getattr(trial, name)) is not None},
             }
             for trial in snapshot.trials
         ],
@@ -257,7 +259,16 @@ def _trials(space: Space, records: Any, count: int = 1) -> Trials:
             trials.fail(trial, error)
         else:
             trials.count_start(trial, _whole({"starts": 0, **record}, "starts", 0))
+        trials.timed(trial, **{name: _time(record, name) for name in _TIMES})
     return trials
+
+
+def _time(record: Mapping[str, Any], name: str) -> float | None:
+    """None in files that are older than times; else seconds up to the year 5000."""
+    value = record.get(name)
+    if value is not None and not (isinstance(value, float) and 0 <= value < 1e11):
+        raise ValueError(f"{name} is {value!r:.60}")
+    return value
 
 
 def _floats(values: Any) -> list[float]:

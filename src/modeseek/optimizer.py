@@ -5,6 +5,7 @@ What to propose is decided in proposer.py; here is what was asked and told, and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, overload
 
@@ -12,7 +13,7 @@ import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
-from modeseek import checkpoint, dms
+from modeseek import checkpoint, dms, html
 from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.config import DMSConfig
@@ -268,8 +269,8 @@ class Optimizer:
         if failed:
             if value is not None or constraints is not None or sem is not None:
                 raise ConfigError("tell a value or failed=True, not both")
-            return self._trials.fail(own, error)
-        return self._finish(own, *self._judge(value, constraints, sem))
+            return self._timed(self._trials.fail(own, error))
+        return self._timed(self._finish(own, *self._judge(value, constraints, sem)))
 
     def tell_params(
         self, params: Params, value: Any, *, constraints: Sequence[float] | None = None, sem: float | None = None
@@ -344,6 +345,12 @@ class Optimizer:
             reference=self.reference,
         )
 
+    def __repr__(self) -> str:
+        return f"<Optimizer: {html.summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        return html.of_optimizer(self)
+
     def _one(self, otherwise: str) -> Direction:
         """The direction of the only objective; ConfigError where there are several."""
         if isinstance(self.direction, tuple):
@@ -356,7 +363,14 @@ class Optimizer:
         with self._proposer.holding(fixed) as region:
             proposals = propose_together(self._proposer, history, len(self._trials), most, left)
         decode = self.space.decode if region is None else region.params
-        return [self._trials.append(decode(point), origin) for point, origin in proposals]
+        asked = [self._trials.append(decode(point), origin) for point, origin in proposals]
+        return [self._trials.timed(trial, started=time.time()) for trial in asked]
+
+    def _timed(self, trial: Trial) -> Trial:
+        """The trial with the time since it was asked; the clock may have been set back meanwhile."""
+        if trial.started is None:
+            return trial
+        return self._trials.timed(trial, started=trial.started, seconds=max(time.time() - trial.started, 0.0))
 
     def _judge(self, value: Any, constraints: Sequence[float] | None, sem: float | None) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""

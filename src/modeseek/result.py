@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from modeseek import html
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
@@ -86,11 +88,9 @@ class Result:
         return trials
 
     def __str__(self) -> str:
-        counts = [(state.value, sum(t.state is state for t in self.trials)) for state in TrialState]
-        states = ", ".join(f"{count} {name}" for name, count in counts if count)
         goal = self.direction if isinstance(self.direction, str) else ", ".join(self.direction)
         lines = [
-            f"{goal} with {self.config.name}, seed {self.seed}: {len(self.trials)} trials ({states}) "
+            f"{goal} with {self.config.name}, seed {self.seed}: {html.counted(self.trials)} "
             f"in {self.seconds:.1f} s, stopped by {self.stopped}"
         ]
         if isinstance(self.direction, tuple) and (front := self.front):
@@ -126,15 +126,21 @@ class Result:
         width = max(map(len, self.space.names))
         return [f"  {name:<{width}}  {_short(value)}" for name, value in self._items(trial)]
 
+    def _repr_html_(self) -> str:
+        said = [html.line(text) for text in str(self).splitlines() if self.best is None or not text.startswith("  ")]
+        best = "" if self.best is None else html.of_trial(self.best)
+        return "".join([*said[:2], best, *said[2:], html.of_trials(self.trials, self.space.names)])
+
     def __repr__(self) -> str:
         best = f"best={self.best!r}" if isinstance(self.direction, str) else f"front of {len(self.front)}"
         return f"<Result: {self.direction}, {len(self.trials)} trials, {best}, stopped={self.stopped!r}>"
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per trial: number, state, origin, value, error, and `params_<name>` for each parameter.
+        """One row per trial: number, state, origin, value, error, times, and `params_<name>` for each parameter.
 
         Of several objectives, `values_<i>` instead of value. With constraints, also `constraints_<i>` for each of them,
-        and `feasible`.
+        and `feasible`. `started` is in UTC, `seconds` is how long the evaluation took (with ask and tell, the time
+        between them); both are missing where they are not known.
         """
         try:
             import pandas as pd
@@ -151,6 +157,8 @@ class Result:
                 "origin": trial.origin,
                 **dict(zip(values, trial.values or [np.nan] * len(values), strict=True)),
                 "error": trial.error,
+                "started": pd.NaT if trial.started is None else datetime.fromtimestamp(trial.started, UTC),
+                "seconds": np.nan if trial.seconds is None else trial.seconds,
                 **dict(zip(limits, trial.constraints or [np.nan] * len(limits), strict=True)),
                 "feasible": trial.feasible,
                 **{f"params_{name}": value for name, value in self._items(trial)},
@@ -158,7 +166,7 @@ class Result:
             for trial in self.trials
         ]
         names = ["number", "state", "origin", *values, "error", *limits, *(["feasible"] if limits else [])]
-        names += [f"params_{name}" for name in self.space.names]
+        names += ["started", "seconds", *(f"params_{name}" for name in self.space.names)]
         # Objects, since pandas' own strings cannot hold every Python string.
         columns = [[row.get(name) for row in rows] for name in names]
         kinds = [object if any(isinstance(value, str) for value in values) else None for values in columns]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from modeseek import html
 from modeseek.conditions import ABSENT, Conditions
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.linear import Constraint, Linear, name_of, violated
@@ -315,8 +316,16 @@ class Space:
     def __getitem__(self, name: str) -> Parameter:
         return self._parameters[name]
 
+    @property
+    def constraint_texts(self) -> list[str]:
+        """The constraints as they are shown."""
+        return [_shown(constraint) for constraint in self._constraints]
+
+    def _repr_html_(self) -> str:
+        return html.of_space(self)
+
     def __repr__(self) -> str:
-        limits = f", constraints=[{'; '.join(map(_shown, self._constraints))}]" if self._constraints else ""
+        limits = f", constraints=[{'; '.join(self.constraint_texts)}]" if self._constraints else ""
         if not self._box:
             return f"Space({self._parameters!r}{limits})"
         edges: Sequence[Any] = list(self._parameters.values())

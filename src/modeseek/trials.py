@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from modeseek import html
 from modeseek.checks import is_whole
 from modeseek.errors import ConfigError, TrialError
 from modeseek.fronts import MOST, as_reference, front_of, hypervolume
@@ -52,6 +53,8 @@ class Trial:
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
         sem: the standard error of the value that was told; None where it is not known.
         starts: of a running one, how often `minimize` has begun to evaluate it in its own process without an outcome.
+        started: when it was asked, or its evaluation began, in seconds of Unix time; None where that is not known.
+        seconds: how long its evaluation took; with ask and tell, the time between them. None where that is not known.
     """
 
     number: int
@@ -64,6 +67,8 @@ class Trial:
     sem: float | None = None
     error: str | None = None
     starts: int = field(default=0, compare=False)
+    started: float | None = field(default=None, compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
     @property
     def params(self) -> Params:
@@ -79,6 +84,9 @@ class Trial:
     def feasible(self) -> bool:
         """Whether it is complete and every constraint is at most 0."""
         return self.constraints is not None and all(constraint <= 0 for constraint in self.constraints)
+
+    def _repr_html_(self) -> str:
+        return html.of_trial(self)
 
     def __repr__(self) -> str:
         error = "" if self.error is None else f", error={(self.error.strip().splitlines() or [''])[-1]!r}"
@@ -168,7 +176,11 @@ class Trials:
         """Make a failed trial a running one again."""
         if self._trials[trial.number].state is not TrialState.FAILED:
             raise TrialError(f"trial {trial.number} is not a failed one")
-        return self._set(replace(trial, state=TrialState.RUNNING, error=None, starts=0))
+        return self._set(replace(trial, state=TrialState.RUNNING, error=None, starts=0, seconds=None))
+
+    def timed(self, trial: Trial, *, started: float | None, seconds: float | None = None) -> Trial:
+        """The trial with when its evaluation began and how long it took."""
+        return self._set(replace(self._trials[trial.number], started=started, seconds=seconds))
 
     def having(self, state: TrialState) -> list[Trial]:
         """The trials in one state, by number."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from modeseek.errors import ObjectiveTypeError
@@ -25,6 +26,7 @@ class Evaluated:
         exception: what the objective raised, unless `catch` covers it.
         caught: the objective raised, and `catch` covers it.
         never_a_number: the objective returned None, text, a tuple, ...; False where `catch` covers ObjectiveTypeError.
+        seconds: how long the objective took; None where its process ended.
     """
 
     measured: Measured | None = None
@@ -32,6 +34,7 @@ class Evaluated:
     exception: Exception | None = None
     caught: bool = False
     never_a_number: bool = False
+    seconds: float | None = field(default=None, compare=False)
 
 
 def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any, objectives: int = 1) -> Evaluated:
@@ -39,6 +42,12 @@ def evaluate(f: Callable[[Any], Any], catch: Catch, params: Any, objectives: int
 
     `catch` is looked at here, where the exception is: not every exception survives the way to another process.
     """
+    begin = time.perf_counter()
+    evaluated = _evaluate(f, catch, params, objectives)
+    return replace(evaluated, seconds=time.perf_counter() - begin)
+
+
+def _evaluate(f: Callable[[Any], Any], catch: Catch, params: Any, objectives: int) -> Evaluated:
     try:
         returned = f(params)
     except SystemExit as error:

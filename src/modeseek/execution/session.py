@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
@@ -202,15 +203,19 @@ class Session:
     def _begin(self, trial: Trial, place: Evaluations) -> Trial:
         if not place.isolated:  # if this evaluation ends the program, the next one sees it in the checkpoint
             trial = self.optimizer._trials.count_start(trial)
+        trial = self.optimizer._trials.timed(trial, started=time.time())
         self._save()
         _log.debug("trial %d begins: %r", trial.number, trial.params)
         return trial
 
     def _tell(self, trial: Trial, outcome: Evaluated) -> Trial:
         self.evaluated += 1
+        trials = self.optimizer._trials
         if outcome.measured is not None:
-            return self.optimizer._trials.record(trial, outcome.measured)
-        return self.optimizer.tell(trial, failed=True, error=outcome.error)
+            told = trials.record(trial, outcome.measured)
+        else:
+            told = self.optimizer.tell(trial, failed=True, error=outcome.error)
+        return trials.timed(told, started=told.started, seconds=outcome.seconds)
 
     def _finish(self, trial: Trial, outcome: Evaluated) -> None:
         opt = self.optimizer

@@ -1,0 +1,114 @@
+"""Tables for notebooks: what `_repr_html_` of spaces, trials, optimizers and results is made of.
+
+Names and choices are the user's, who may have them from anywhere: every text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from modeseek.choices import Categorical
+
+if TYPE_CHECKING:
+    from modeseek.optimizer import Optimizer
+    from modeseek.space import Space
+    from modeseek.trials import Trial
+
+LONGEST = 200  # characters of one entry
+MOST_ROWS = 500
+MOST_BEST = 3  # of several objectives there may be many
+
+
+def short(value: Any) -> str:
+    """A value in a few characters: a float by six digits, text as it is."""
+    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else repr(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def line(text: object) -> str:
+    """A paragraph."""
+    return f"<p>{escape(str(text))}</p>"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Rows of values under their names."""
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(short(value))}</td>' for value in row)}</tr>" for row in rows)
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def named(params: Any) -> dict[str, Any]:
+    """Parameters by name; those of a box are x0, x1, ..."""
+    if isinstance(params, Mapping):
+        return dict(params)
+    return {f"x{i}": value for i, value in enumerate(params.tolist())}
+
+
+def of_trial(trial: Trial) -> str:
+    """What a trial is, its parameters, and why it failed."""
+    said = f"trial {trial.number}, {trial.state.value}"
+    if trial.values is not None:
+        said += ", value " + ", ".join(map(short, trial.values))
+    if trial.constraints:
+        said += f", {'feasible' if trial.feasible else 'infeasible'}: " + ", ".join(map(short, trial.constraints))
+    why = "" if trial.error is None else line(short((trial.error.strip().splitlines() or [""])[-1]))
+    return table(["parameter", "value"], named(trial.params).items(), said) + why
+
+
+def of_trials(trials: Sequence[Trial], names: Sequence[str]) -> str:
+    """A table of all trials, folded up; of many, the last ones."""
+    last = trials[-MOST_ROWS:]
+    more = f"the last {len(last)} of " if len(last) < len(trials) else ""
+    rows = []
+    for trial in last:
+        params = named(trial.params)
+        values = [", ".join(map(short, trial.values or ()))]
+        rows.append([trial.number, trial.state.value, *values, *(params.get(name, "") for name in names)])
+    shown = table(["number", "state", "value", *names], rows)
+    return f"<details><summary>{more}{len(trials)} trials</summary>{shown}</details>"
+
+
+def counted(trials: Sequence[Trial]) -> str:
+    """How many trials are in which state: "12 trials (10 complete, 2 failed)"."""
+    counts = Counter(trial.state.value for trial in trials)
+    states = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    return f"{len(trials)} trials" + (f" ({states})" if states else "")
+
+
+def summary(opt: Optimizer) -> str:
+    """An optimizer in one line."""
+    goal = opt.direction if isinstance(opt.direction, str) else ", ".join(opt.direction)
+    found = ""
+    if front := opt.front:
+        found = (
+            f", best value {short(front[0].value)}" if len(front[0].values or ()) == 1 else f", front of {len(front)}"
+        )
+    return f"{goal} over {opt.d} parameters, seed {opt.seed}: {counted(opt.trials)}{found}"
+
+
+def of_optimizer(opt: Optimizer) -> str:
+    """What an optimizer has found so far: the best trials, and all of them, folded up."""
+    best = [of_trial(trial) for trial in opt.front[:MOST_BEST]]
+    return "".join([line(summary(opt)), *best, of_trials(opt.trials, opt.space.names)])
+
+
+def of_space(space: Space) -> str:
+    """The parameters, one per row, and the constraints."""
+    rows = []
+    for name in space.names:
+        parameter = space[name]
+        if isinstance(parameter, Categorical):
+            values, kind = ", ".join(map(short, parameter.choices)), ""
+        else:
+            values = f"{short(parameter.low)} … {short(parameter.high)}"
+            kind = "log" if parameter.log else "" if parameter.step in (None, 1) else f"step {short(parameter.step)}"
+        when = space.conditions.reason(name) if parameter.when else ""
+        rows.append([name, type(parameter).__name__, values, kind, when])
+    header = ["parameter", "type", "values", "scale", "exists where"]
+    used = [i for i in range(len(header)) if i < 3 or any(row[i] for row in rows)]
+    shown = table([header[i] for i in used], [[row[i] for i in used] for row in rows], f"space of {space.d} parameters")
+    return shown + "".join(line(f"constraint: {text}") for text in space.constraint_texts)
