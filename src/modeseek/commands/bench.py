@@ -177,7 +177,8 @@ def _paper(options: argparse.Namespace) -> None:
     from modeseek.checks import device_of
 
     check_folder(options.out)
-    device, store = str(device_of(options.device)), Store(options.out)
+    device = options.device if options.plan else str(device_of(options.device))  # planned anywhere
+    store = Store(options.out)
     wanted = [cell for cell in paper.cells() if not options.method or cell.method in options.method]
     if options.task:
         wanted = [cell for cell in wanted if set(cell.tasks) & set(options.task)]
