@@ -23,7 +23,7 @@ def test_the_page_on_baselines():
     assert set(scope["method"].seconds) == {"fit", "acquire"}
     named = set(
         re.findall(
-            r"`([a-z-]+)`", "".join(re.findall(r"^\| (`.*?) \|", (DOCS / "baselines.md").read_text(), flags=re.M))
+            r"`([a-z0-9-]+)`", "".join(re.findall(r"^\| (`.*?) \|", (DOCS / "baselines.md").read_text(), flags=re.M))
         )
     )
     assert named == set(scope["method_names"]()), "the table has every method"
