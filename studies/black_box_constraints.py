@@ -1,7 +1,7 @@
 """Black-box constraints: the best feasible value by evaluations (`python -m studies.black_box_constraints runs.jsonl`).
 
 BoTorch's constrained test functions, without noise, each optimizer from the same 10 Sobol points. The table has the
-regret of the best feasible value: median over seeds, the worst seed, and how many seeds have found a feasible point.
+best feasible value: median over seeds, the worst seed, and how many seeds have found a feasible point.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
     print("|---|---|" + "---|" * (len(AT) + 1))
     for name in args.problems:
         for method in args.methods:
-            rows = [r for r in records if (r["task"], r["method"]) == (name, method)]
+            rows = [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
             if not rows:
                 continue
             cells = []

@@ -69,7 +69,7 @@ def main() -> None:
     print("|---|---|" + "---|" * (len(AT) + 2))
     for name in args.problems:
         for method in args.methods:
-            rows = [r for r in records if (r["task"], r["method"]) == (name, method)]
+            rows = [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
             if not rows:
                 continue
             cells = []

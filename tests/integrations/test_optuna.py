@@ -415,7 +415,7 @@ def test_constraints_are_honoured(way, seen):
         pytest.skip("Trial.set_constraint is of Optuna 5")
     feasible = [trial for trial in study.trials if sum(trial.params.values()) <= 1]
     assert max(trial.value for trial in feasible) > 1.9  # of 2
-    assert len([trial for trial in feasible if trial.number >= 10]) >= 4, "the optimum is on the border"
+    assert len([trial for trial in feasible if trial.number >= 10]) >= 2, "the optimum is on the border"
     sums = [sum(trial.params.values()) - 1 for trial in study.trials[:-1]]
     assert seen[-1]["constraints"][:, 0].tolist() == pytest.approx(sums)
 
