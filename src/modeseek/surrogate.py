@@ -41,6 +41,7 @@ from modeseek.linalg import bordered, inverse_of, kernel, with_diagonal
 FIT_STEPS = 200  # of L-BFGS, at most
 MANY, FEW, ENOUGH = 500, 300, 1000  # observations; docs/speed.md has what this saves and changes
 LAST_STEPS, LAST_FTOL = 20, 1e-5  # of L-BFGS on ENOUGH observations; which those are makes more of a difference
+WARM_STEPS = 6  # the same where the last fit's end is among the starts, from which the next fit goes on
 MIN_LENGTHSCALE = 0.025
 LENGTHSCALE_SCALE = math.sqrt(3)
 MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
@@ -301,7 +302,8 @@ def _search_some(
     ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
     value = log_posterior(*enough, ends, embedding, prior, of_enough)[0].nan_to_num(nan=-torch.inf)
     start = ends.gather(0, value.argmax(0)[None, ..., None].expand(1, *ends.shape[1:]))
-    end = _search(*enough, start, embedding, prior, min(steps, LAST_STEPS), ftol=LAST_FTOL, known=of_enough)
+    last = min(steps, LAST_STEPS if warm is None else WARM_STEPS)
+    end = _search(*enough, start, embedding, prior, last, ftol=LAST_FTOL, known=of_enough)
     return end._replace(evaluations=found.evaluations + 1 + end.evaluations)
 
 
