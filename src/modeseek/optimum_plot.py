@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modeseek.checks import missing_extra
-from modeseek.parameters import Categorical
+from modeseek.parameters import Categorical, Parameter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from modeseek.optimum import Optimum
 
 BINS = 20
+LONGEST_LABEL = 14  # characters
 
 
 def plot(optimum: Optimum, names: list[str]) -> Figure:
@@ -34,13 +35,13 @@ def plot(optimum: Optimum, names: list[str]) -> Figure:
             if j > i:
                 ax.set_axis_off()
                 continue
-            column.scale(ax, "x")
+            scale(ax, "x", column.parameter)
             if i == j:
                 ax.hist(column.samples[np.isfinite(column.samples)], bins=column.bins(), color="tab:blue", alpha=0.7)
                 ax.axvline(column.recommended, color="tab:red")
                 ax.set_yticks([])
             else:
-                row.scale(ax, "y")
+                scale(ax, "y", row.parameter)
                 ax.scatter(column.samples, row.samples, s=6, alpha=0.4, color="tab:blue")
                 ax.plot(column.recommended, row.recommended, "*", color="tab:red", markersize=10)
             if i == d - 1:
@@ -56,15 +57,8 @@ class _Column:
 
     def __init__(self, optimum: Optimum, name: str) -> None:
         self.name, self.parameter = name, optimum.space[name]
-        self.samples = np.array([self._number(value) for value in optimum.column(name, optimum.samples)])
-        self.recommended = self._number(optimum.column(name, [optimum.recommended])[0])
-
-    def _number(self, value: Any) -> float:
-        if value is None and not (isinstance(self.parameter, Categorical) and None in self.parameter.choices):
-            return np.nan  # it does not exist there
-        if isinstance(self.parameter, Categorical):
-            return float(self.parameter.encode(value) * self.parameter.size - 0.5)
-        return float(value)
+        self.samples = np.array([number_of(self.parameter, v) for v in optimum.column(name, optimum.samples)])
+        self.recommended = number_of(self.parameter, optimum.column(name, [optimum.recommended])[0])
 
     def bins(self) -> Any:
         if isinstance(self.parameter, Categorical):
@@ -74,13 +68,31 @@ class _Column:
             return np.geomspace(low, high, BINS + 1)
         return np.linspace(low, high, BINS + 1)
 
-    def scale(self, ax: Axes, axis: str) -> None:
-        """The parameter's range, logarithmic where the parameter is, with its choices as ticks."""
-        if isinstance(self.parameter, Categorical):
-            labels = [str(choice) for choice in self.parameter.choices]
-            getattr(ax, f"set_{axis}ticks")(range(len(labels)), labels)
-            getattr(ax, f"set_{axis}lim")(-0.5, len(labels) - 0.5)
-            return
-        if self.parameter.log:
-            getattr(ax, f"set_{axis}scale")("log")
-        getattr(ax, f"set_{axis}lim")(self.parameter.low, self.parameter.high)
+
+def number_of(parameter: Parameter, value: Any) -> float:
+    """A value as a number, a choice by its index; NaN for None, where the parameter does not exist."""
+    if value is None and not (isinstance(parameter, Categorical) and None in parameter.choices):
+        return np.nan
+    if isinstance(parameter, Categorical):
+        return float(parameter.encode(value) * parameter.size - 0.5)
+    return float(value)
+
+
+def scale(ax: Axes, axis: str, parameter: Parameter) -> None:
+    """The parameter's range, logarithmic where the parameter is, with its choices as ticks."""
+    if isinstance(parameter, Categorical):
+        labels = [label(choice) for choice in parameter.choices]
+        getattr(ax, f"set_{axis}ticks")(range(len(labels)), labels)
+        getattr(ax, f"set_{axis}lim")(-0.5, len(labels) - 0.5)
+        return
+    if parameter.log:
+        getattr(ax, f"set_{axis}scale")("log")
+    if parameter.low < parameter.high:
+        getattr(ax, f"set_{axis}lim")(parameter.low, parameter.high)
+
+
+def label(value: object) -> str:
+    """Text that fits beside an axis; a dollar sign would begin a formula."""
+    text = str(value)
+    text = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+    return text.replace("$", r"\$")

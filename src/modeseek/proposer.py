@@ -56,6 +56,7 @@ class Stream(IntEnum):
     OTHER = 2  # another point where the one suggested is known
     INDEPENDENT = 3  # parameters outside of the model
     OPTIMUM = 4  # samples of where the optimum is
+    IMPORTANCE = 5  # points at which parameters' effects are measured
 
 
 def new_seed() -> int:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modeseek import html
+from modeseek import html, pictures
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.front_plot import plot_front, plot_volume
+from modeseek.importance import importance
 from modeseek.optimum import Optimum
 from modeseek.outcomes import Measured
+from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
@@ -26,6 +28,7 @@ from modeseek.typing import Array, Noise
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Stopped = Literal["budget", "timeout", "callback", "sure", "interrupted", "space exhausted"]
 
@@ -176,8 +179,9 @@ class Result:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Each observed value and the best so far, over evaluations; on `ax`, or on a new figure.
 
-        What is infeasible is shown by crosses, and is never the best. Of two objectives, all trials and the front; of
-        more, the hypervolume over evaluations.
+        What is infeasible is shown by crosses, and is never the best. Where positive values are minimized and span
+        two decades, their axis is logarithmic. Of two objectives, all trials and the front; of more, the hypervolume
+        over evaluations.
         """
         if ax is None:
             try:
@@ -199,8 +203,43 @@ class Result:
         ax.step(number, best, where="post", label="best so far")
         ax.set_xlabel("evaluations")
         ax.set_ylabel("value")
+        if pictures.wants_log(values, self.direction):
+            ax.set_yscale("log")
         ax.legend()
         return ax
+
+    def importance(self, objective: int | None = None) -> dict[str, float]:
+        """How much each parameter matters, by name, the largest first: its total effect on the surrogate's mean.
+
+        The share of the variance over the whole space that is lost once the parameter is held, interactions included
+        (importance.py); after few trials no surer than the surrogate.
+
+        Args:
+            objective: of several, which: 0, 1, ...
+        """
+        chosen = chosen_objective(self.direction, objective)
+        history = self._copied().history(self.direction)
+        settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
+        return importance(self.space, history, settings, chosen)
+
+    def plot_importance(self, ax: Axes | None = None, *, objective: int | None = None) -> Axes:
+        """A bar per parameter: how much it matters, see `importance`."""
+        return pictures.plot_importance(self, objective, ax)
+
+    def plot_slice(self, names: Sequence[str] | None = None, *, objective: int | None = None) -> Figure:
+        """The value over each parameter, one panel each; a star is the best, ticks below are failed trials.
+
+        Args:
+            names: parameters to show; None: all, or the eight that matter most.
+            objective: of several, which: 0, 1, ...
+        """
+        return pictures.plot_slice(self, names, objective)
+
+    def plot_parallel(
+        self, names: Sequence[str] | None = None, *, objective: int | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Parallel coordinates: a line per trial across its parameters to its value. Arguments as in `plot_slice`."""
+        return pictures.plot_parallel(self, names, objective, ax)
 
     def _items(self, trial: Trial) -> list[tuple[str, Any]]:
         params = trial.params
