@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,6 +132,8 @@ def test_parallel_coordinates_have_a_line_per_trial_that_ends_at_its_value(mixed
 
 def test_names_choose_and_of_many_parameters_those_that_matter_are_shown(mixed: Result) -> None:
     assert len(mixed.plot_slice(["units", "C"]).axes) == 3  # and the colour bar
+    with pytest.raises(ConfigError, match="names is empty"):
+        mixed.plot_slice([])
     with pytest.raises(ConfigError, match="no parameter 'nothing'"):
         mixed.plot_parallel(["nothing"])
     many = result_of(lambda x: x[11], Space.box([0.0] * 12, [1.0] * 12))
@@ -201,3 +205,19 @@ def test_matplotlib_is_an_extra_that_is_named(mixed: Result, monkeypatch: pytest
     for picture in (mixed.plot_slice, mixed.plot_parallel, mixed.plot_importance):
         with pytest.raises(ModeseekError, match=r"needs matplotlib: pip install .*\[plots\]"):
             picture()
+
+
+def test_long_names_that_begin_alike_have_bars_of_their_own() -> None:
+    alike = Space({f"a very long name of number {i}": Float(0, 1) for i in range(3)})
+    ax = result_of(lambda p: sum(p.values()), alike, n=6).plot_importance()
+    assert len(ax.patches) == len(ax.get_yticklabels()) == 3
+    assert len({bar.get_y() for bar in ax.patches}) == 3
+
+
+def test_what_the_docs_show_runs() -> None:
+    text = (Path(__file__).parents[1] / "docs/pictures.md").read_text()
+    run, *pictures = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(pictures) == 4
+    small = run.replace("budget=40", "budget=8, progress=False")  # the initial design
+    assert small != run
+    exec("".join([small, *pictures]), {})

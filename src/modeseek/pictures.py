@@ -78,6 +78,8 @@ class _Shown:
         """Parameters to show: those that were asked for, or all, or of many those that matter most."""
         known = self.result.space.names
         if names is not None:
+            if not names:
+                raise ConfigError(f"names is empty; choose some of {known}, or None for all")
             for name in names:
                 if name not in known:
                     raise ConfigError(f"there is no parameter {name!r}; the space has {known}")
@@ -161,7 +163,8 @@ def plot_importance(result: Result, objective: int | None, ax: Axes | None) -> A
     effects = list(result.importance(shown.objective).items())[:MOST_BARS][::-1]
     if ax is None:
         ax = plt.subplots(figsize=(6, 1.2 + 0.35 * len(effects)), layout="constrained")[1]
-    bars = ax.barh([label(name) for name, _ in effects], [effect for _, effect in effects], color="tab:blue")
+    bars = ax.barh(range(len(effects)), [effect for _, effect in effects], color="tab:blue")
+    ax.set_yticks(range(len(effects)), [label(name) for name, _ in effects])
     ax.bar_label(bars, [f"{effect:.2f}" for _, effect in effects], padding=3, fontsize="small")
     ax.margins(x=0.12)
     ax.set_xlim(left=0)
