@@ -67,6 +67,8 @@ def test_each_problem_of_a_batch_has_its_own_weight() -> None:
 
 
 def test_a_run_has_stalled_when_its_last_outcomes_bring_less_than_a_hundredth_of_a_deviation() -> None:
-    y = torch.tensor([[0.0, 1, 0, 0, 0, 1.02], [0.0, 1, 0, 0, 0, 1.005]], dtype=torch.float64)
+    y = torch.zeros(2, 12, dtype=torch.float64)
+    y[:, 7], y[:, 11] = 1, torch.tensor([1.02, 1.005])
     assert has_stalled(y, 2).tolist() == [False, True]
-    assert not has_stalled(y[:, :4], 2).any()  # too few to say
+    assert has_stalled(y[:, 3:], 2).all()  # too few to say
+    assert has_stalled(y, 12).all()

@@ -14,6 +14,7 @@ from torch import Tensor
 from modeseek.config import DMSConfig
 
 LEAST_GAIN = 0.01  # what the last outcomes must bring, in standard deviations of all of them
+FEW = 10  # outcomes that say too little of their spread: steps among the first three may all look like progress
 MIN_PERIOD = 4  # iterations from one far look to the next, and those that are asked for a gain, at least
 
 
@@ -39,9 +40,12 @@ def weights(y: Tensor, d: int, config: DMSConfig, *, pending: int = 0, left: int
 
 
 def has_stalled(y: Tensor, d: int) -> Tensor:
-    """Whether the last d outcomes (b x n) are not better than those before, by LEAST_GAIN: b."""
+    """Whether the last d outcomes (b x n) are not better than those before, by LEAST_GAIN: b.
+
+    With FEW of them, or no more than d, a run counts as stalled: it has not got going.
+    """
     last = max(d, MIN_PERIOD)
-    if y.shape[-1] <= last:
-        return torch.zeros_like(y[..., 0], dtype=torch.bool)
+    if y.shape[-1] < max(last + 1, FEW):
+        return torch.ones_like(y[..., 0], dtype=torch.bool)
     gain: Tensor = y[..., -last:].amax(-1) - y[..., :-last].amax(-1)
     return gain < LEAST_GAIN

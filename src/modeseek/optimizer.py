@@ -377,14 +377,14 @@ class Optimizer:
         if value is None and constraints is not None:
             raise ConfigError("constraints without a value: tell both, or failed=True")
         if sem is not None:
-            if isinstance(value, Outcome) or type(value) is tuple:
+            if issubclass(type(value), Outcome) or type(value) is tuple:
                 raise ConfigError("tell sem in the Outcome, or beside a plain value")
             try:
                 as_sem(sem, self._trials.objectives)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
         pair = type(value) is tuple and self._trials.objectives == 1
-        if constraints is not None and (isinstance(value, Outcome) or pair):
+        if constraints is not None and (issubclass(type(value), Outcome) or pair):
             raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
         if constraints is not None or sem is not None:
             value = Outcome(value, constraints, sem)

@@ -48,7 +48,7 @@ class Measured(NamedTuple):
 def measured(returned: Any, objectives: int = 1) -> Measured:
     """The numbers in what an objective returned; ValueError says what is wrong with it."""
     value, constraints = _taken_apart(returned, objectives)
-    sem = as_sem(returned.sem, objectives) if isinstance(returned, Outcome) else None
+    sem = as_sem(returned.sem, objectives) if issubclass(type(returned), Outcome) else None
     return Measured(_values(value, objectives), as_constraints(constraints), sem)
 
 
@@ -64,8 +64,8 @@ def never_measures(returned: Any, objectives: int = 1) -> bool:
 
 
 def _taken_apart(returned: Any, objectives: int) -> tuple[Any, Any]:
-    """The value and the constraints, neither of them looked at."""
-    if isinstance(returned, Outcome):
+    """The value and the constraints, neither of them looked at: a foreign object may raise even for its class."""
+    if issubclass(type(returned), Outcome):
         return returned.value, returned.constraints
     if type(returned) is tuple and len(returned) == 2:
         # With two objectives, (1.0, [2.0]) is no pair of a value and constraints.

@@ -255,7 +255,7 @@ def test_fault_42_a_value_that_raises_when_it_is_looked_at(tmp_path, i):
     assert [t.state.value for t in result.trials] == ["complete", "failed", "complete"]
 
     outcome = evaluate(lambda p: value, (), {})  # what `modeseek optimize` calls
-    assert outcome.value is None
+    assert outcome.measured is None
     assert outcome.error == told.error
 
 
