@@ -30,7 +30,7 @@ def weights(y: Tensor, d: int, config: DMSConfig, *, pending: int = 0, left: int
     period = max(2 * d, MIN_PERIOD)
     number = y.shape[-1] + pending
     far = number % period == period - 1 and (left is None or left > period)
-    rho = torch.full_like(y[..., :1], config.rho)
+    rho = y.new_full((*y.shape[:-1], 1), config.rho)
     instead = torch.full_like(rho, config.rho if config.rho_stalled is None else max(config.rho, config.rho_stalled))
     if far and config.rho_far is not None:
         instead.fill_(config.rho_far)
@@ -46,6 +46,6 @@ def has_stalled(y: Tensor, d: int) -> Tensor:
     """
     last = max(d, MIN_PERIOD)
     if y.shape[-1] < max(last + 1, FEW):
-        return torch.ones_like(y[..., 0], dtype=torch.bool)
+        return torch.ones(y.shape[:-1], dtype=torch.bool, device=y.device)
     gain: Tensor = y[..., -last:].amax(-1) - y[..., :-last].amax(-1)
     return gain < LEAST_GAIN

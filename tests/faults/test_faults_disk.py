@@ -33,7 +33,7 @@ RUN = """
     def told(opt, trial):
         print(repr(trial.value), file=log, flush=True)
     minimize(f, Space.box([-5, -5], [5, 5]), 200, seed=0, n_initial={n_initial}, checkpoint="run", progress=False,
-             config=DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32), callbacks=[told])
+             config=DMSConfig(m=64, K=2, S=32, epochs=2, steps=4, hidden=32, one_hill=0), callbacks=[told])
 """
 
 

@@ -214,7 +214,7 @@ def test_fault_26_names_are_plain_text(tmp_path):
     assert resumed.trials == whole.trials
     assert list(resumed.best.params) == NAMES
     assert {name.split(".modeseek")[1] for name in (p.name for p in tmp_path.iterdir())} == {"", ".bak", ".lock"}
-    assert [column[7:] for column in resumed.to_dataframe().columns[5:]] == NAMES
+    assert [column[7:] for column in resumed.to_dataframe().columns[7:]] == NAMES
     assert "DROP TABLE" in str(resumed)
     with pytest.raises(ParameterError, match="DROP TABLE"):
         space.encode({**resumed.best.params, NAMES[5]: "no such choice"})

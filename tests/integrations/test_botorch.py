@@ -31,7 +31,7 @@ from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.botorch_models import PosteriorSurrogate, closed_form
 from shared import TRAINED, generator
 
-NEAR = replace(TRAINED, rho_far=None)  # whatever the number of observations
+NEAR = replace(TRAINED, rho=1.0, rho_stalled=None, rho_far=None)  # whatever the number of observations
 BOUNDS = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=torch.float64)
 
 pytestmark = pytest.mark.filterwarnings("ignore::botorch.exceptions.warnings.InputDataWarning")
@@ -259,7 +259,7 @@ def test_a_loop_beats_sobol(kernel: Callable[[], MaternKernel | None]) -> None:
         for i in range(10):
             model = SingleTaskGP(X, Y, covar_module=kernel())
             fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            x = dms_candidates(model, f.bounds, config=TRAINED, generator=generator(100 * seed + i))
+            x = dms_candidates(model, f.bounds, config=NEAR, generator=generator(100 * seed + i))
             X, Y = torch.cat([X, x]), torch.cat([Y, f(x)[:, None]])
         ours.append(Y.max())
         theirs.append(f(sobol(18, 3, generator(seed))).max())
