@@ -23,8 +23,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.constraints import HALF_LOG_2PI
-from modeseek.improvement import ImprovementGP, log_h
+from modeseek.improvement import ImprovementGP, h_terms, log_h
 from modeseek.lbfgs import lbfgs
 from modeseek.pseudo import POLISH_STEPS, Rounding
 from modeseek.region import Region
@@ -103,9 +102,8 @@ class Branches:
         def descend(x: Tensor) -> tuple[Tensor, Tensor]:
             at = self.gp.moments(x)
             z = ((at.mu - best) / at.sigma).clamp_min(WORST_Z)
-            log_cdf, value = torch.special.log_ndtr(z), log_h(z)
-            hazard = (-0.5 * z.square() - HALF_LOG_2PI - log_cdf).exp()
-            grad = self.gp.grad(x, at, hazard) * ((log_cdf - value).exp() / at.sigma)[..., None]
+            value, hazard, slope = h_terms(z)
+            grad = self.gp.grad(x, at, hazard) * (slope / at.sigma)[..., None]
             return -(value + at.sigma.log()), grad.neg_().mul_(free)
 
         steps, record = POLISH_STEPS, self.gp.recordable

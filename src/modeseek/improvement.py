@@ -37,7 +37,7 @@ from modeseek.surrogate import GP, Hyperparameters, Moments, Rho
 MIN_SIGMA = 1e-3  # of ρσ, where ρ is 0
 UNBOUNDED = 1e4  # the height of a box without end, in standard deviations of an objective
 SPREAD = 256
-FAR = -1e3  # under it h(z) is φ(z)/z² but for a millionth
+FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
 NEVER = -1e-12  # the logarithm of a ratio of what should be less than 1
 
 
@@ -164,15 +164,21 @@ def log_improvement(mu: Tensor, sigma: Tensor, boxes: Boxes) -> tuple[Tensor, Te
 
 
 def log_h(z: Tensor) -> Tensor:
-    """log(φ(z) + z Φ(z)), the expected improvement of a standard normal, without underflow.
+    """log h with h(z) = φ(z) + z Φ(z), the expected improvement of a standard normal, without underflow."""
+    return h_terms(z)[0]
 
-    Below −1 as log φ(z) + log(1 + z Φ(z)/φ(z)), with the ratio from the scaled complementary error function.
-    """
-    near = (_log_pdf(z).exp() + z * torch.special.ndtr(z)).clamp_min(1e-300).log()
-    far = z.clamp(FAR, -1.0)
-    ratio = math.sqrt(math.pi / 2) * torch.special.erfcx(far / -math.sqrt(2))
-    tail = torch.where(z < FAR, -2 * z.clamp_max(FAR).neg().log(), (far * ratio).log1p())
-    return torch.where(z > -1, near, _log_pdf(z) + tail)
+
+def h_terms(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """log h, φ/Φ and Φ/h, from which the gradient of log EI follows: ∇ log EI = (∇μ + φ/Φ ∇σ) Φ/(σ h)."""
+    log_cdf, log_pdf = torch.special.log_ndtr(z), _log_pdf(z)
+    # Far to the left φ and zΦ cancel; with Mills' ratio Φ = φ·mills, and h = φ (1 + z·mills).
+    left = z.clamp_max(-1)
+    mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-left / math.sqrt(2))
+    factor = torch.where(left > FAR, 1 + left * mills, left.square().reciprocal())
+    near = log_pdf.exp() + z.clamp_min(-1) * log_cdf.exp()
+    value = torch.where(z > -1, near.log(), log_pdf + factor.log())
+    hazard = torch.where(z > -1, (log_pdf - log_cdf).exp(), 1 / mills)
+    return value, hazard, torch.where(z > -1, log_cdf.exp() / near, mills / factor)
 
 
 def _log_pdf(z: Tensor) -> Tensor:

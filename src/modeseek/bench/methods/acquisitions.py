@@ -24,6 +24,7 @@ from modeseek.design import sobol
 from modeseek.dms import row_of
 from modeseek.draws import Draws, Randomness
 from modeseek.history import History
+from modeseek.improvement import h_terms
 from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import Paths, draw_paths
@@ -37,7 +38,6 @@ STEPS = 200  # of L-BFGS; most runs converge within fifty
 FTOL = 2e-9  # relative worth of a run's last step, as in SciPy's L-BFGS-B, which BoTorch uses
 LOG_2PI = math.log(2 * math.pi)
 WORTH_A_START = 1e-4  # of the highest raw sample of a function that is nowhere negative
-FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,8 @@ class LogEI(_Improvement):
 
     def _terms(self, mu: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log EI, φ/Φ and Φ/EI, each b x m."""
-        z = (mu - self.best) / sigma
-        log_cdf, log_pdf = torch.special.log_ndtr(z), -0.5 * (z.square() + LOG_2PI)
-        # Far to the left φ and zΦ cancel; with Mills' ratio Φ = φ·mills, and h = φ (1 + z·mills).
-        left = z.clamp_max(-1)
-        mills = math.sqrt(math.pi / 2) * torch.special.erfcx(-left / math.sqrt(2))
-        factor = torch.where(left > FAR, 1 + left * mills, left.square().reciprocal())
-        near = log_pdf.exp() + z.clamp_min(-1) * log_cdf.exp()
-        log_h = torch.where(z > -1, near.log(), log_pdf + factor.log())
-        hazard = torch.where(z > -1, (log_pdf - log_cdf).exp(), 1 / mills)
-        return log_h + sigma.log(), hazard, torch.where(z > -1, log_cdf.exp() / near, mills / factor) / sigma
+        log_h, hazard, slope = h_terms((mu - self.best) / sigma)
+        return log_h + sigma.log(), hazard, slope / sigma
 
 
 @dataclass(frozen=True)
