@@ -6,8 +6,6 @@ best feasible value: median over seeds, the worst seed, and how many seeds have 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ from botorch.test_functions.synthetic import (
 )
 
 from modeseek.typing import Array
-from studies.contenders import BoTorch, Task, gp_sampler, modeseek, on_the_unit_cube, one_by_one, runs, tpe
+from studies.contenders import BoTorch, Task, asked_for, gp_sampler, on_the_unit_cube, tpe
 
 PROBLEMS: dict[str, Any] = {
     "Gramacy": ConstrainedGramacy(),
@@ -30,7 +28,6 @@ PROBLEMS: dict[str, Any] = {
     "tension spring": TensionCompressionString(),
 }
 OTHERS: dict[str, Any] = {"constrained LogEI": BoTorch, "GPSampler": gp_sampler, "TPE": tpe}
-METHODS = ["modeseek", *OTHERS]
 AT = (20, 40, 60)
 
 
@@ -51,36 +48,18 @@ def best(record: dict[str, Any], n: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
-    parser.add_argument("--device", default="cpu", help="of modeseek")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
-    args = parser.parse_args()
-    available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in OTHERS.items()}}
-    records = runs(
-        [task(name, PROBLEMS[name]) for name in args.problems],
-        {name: available[name] for name in args.methods},
-        args.seeds,
-        max(AT),
-        args.results,
-    )
+    found = asked_for(__doc__, PROBLEMS, task, OTHERS, max(AT))
     columns = " | ".join(f"after {n}: median, worst, feasible" for n in AT)
     print(f"| problem | method | {columns} | seconds per proposal |")
     print("|---|---|" + "---|" * (len(AT) + 1))
-    for name in args.problems:
-        for method in args.methods:
-            rows = [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
-            if not rows:
-                continue
-            cells = []
-            for n in AT:
-                values = np.array([best(r, n) for r in rows])
-                found = int(np.isfinite(values).sum())
-                cells.append(f"{np.median(values):.4g}, {values.max():.4g}, {found}/{len(rows)}")
-            seconds = np.mean([r["seconds"] for r in rows])
-            print(f"| {name} | {method} | {' | '.join(cells)} | {seconds:.2f} |")
+    for (name, method), rows in found.items():
+        cells = []
+        for n in AT:
+            values = np.array([best(r, n) for r in rows])
+            feasible = int(np.isfinite(values).sum())
+            cells.append(f"{np.median(values):.4g}, {values.max():.4g}, {feasible}/{len(rows)}")
+        seconds = np.mean([r["seconds"] for r in rows])
+        print(f"| {name} | {method} | {' | '.join(cells)} | {seconds:.2f} |")
 
 
 if __name__ == "__main__":

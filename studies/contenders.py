@@ -5,10 +5,11 @@ Each gets the same Sobol design first, then proposes one point after the other.
 
 from __future__ import annotations
 
+import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -227,6 +228,34 @@ def runs(
                     with path.open("a") as file:
                         file.write(json.dumps(records[-1]) + "\n")
     return records
+
+
+def asked_for(
+    description: str | None,
+    problems: Mapping[str, Any],
+    task: Callable[[str, Any], Task],
+    others: Mapping[str, Callable[[Task, int], Contender]],
+    evaluations: int,
+) -> dict[tuple[str, str], list[Record]]:
+    """What the command line asks for, run as far as it has not been: by problem and method, those that have a run."""
+    methods = ["modeseek", *others]
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--device", default="cpu", help="of modeseek")
+    parser.add_argument("--methods", nargs="+", default=methods, choices=methods)
+    parser.add_argument("--problems", nargs="+", default=list(problems), choices=problems)
+    args = parser.parse_args()
+    available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in others.items()}}
+    tasks = [task(name, problems[name]) for name in args.problems]
+    chosen = {name: available[name] for name in args.methods}
+    records = runs(tasks, chosen, args.seeds, evaluations, args.results)
+    found = {
+        (name, method): [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
+        for name in args.problems
+        for method in args.methods
+    }
+    return {key: rows for key, rows in found.items() if rows}
 
 
 def on_the_unit_cube(bounds: Any) -> Callable[[Array], Tensor]:

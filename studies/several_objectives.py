@@ -7,8 +7,6 @@ per cent: mean over seeds, and its standard error.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from botorch.utils.multi_objective.hypervolume import Hypervolume
 from botorch.utils.multi_objective.pareto import is_non_dominated
 
 from modeseek.typing import Array
-from studies.contenders import BoTorch, Task, gp_sampler, modeseek, nsga2, on_the_unit_cube, one_by_one, runs
+from studies.contenders import BoTorch, Task, asked_for, gp_sampler, nsga2, on_the_unit_cube
 
 PROBLEMS: dict[str, Any] = {
     "Branin-Currin": BraninCurrin(),
@@ -29,7 +27,6 @@ PROBLEMS: dict[str, Any] = {
     "vehicle safety": VehicleSafety(),
 }
 OTHERS: dict[str, Any] = {"qLogNEHVI": BoTorch, "GPSampler": gp_sampler, "NSGA-II": nsga2}
-METHODS = ["modeseek", *OTHERS]
 AT = (20, 40, 60)
 
 
@@ -50,34 +47,16 @@ def missing(problem: Any, values: list[list[float]]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
-    parser.add_argument("--device", default="cpu", help="of modeseek")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=PROBLEMS)
-    args = parser.parse_args()
-    available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in OTHERS.items()}}
-    records = runs(
-        [task(name, PROBLEMS[name]) for name in args.problems],
-        {name: available[name] for name in args.methods},
-        args.seeds,
-        max(AT),
-        args.results,
-    )
+    found = asked_for(__doc__, PROBLEMS, task, OTHERS, max(AT))
     print(f"| problem | method | {' | '.join(f'after {n}' for n in AT)} | seconds per proposal | runs |")
     print("|---|---|" + "---|" * (len(AT) + 2))
-    for name in args.problems:
-        for method in args.methods:
-            rows = [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
-            if not rows:
-                continue
-            cells = []
-            for n in AT:
-                left = np.array([missing(PROBLEMS[name], r["values"][:n]) for r in rows])
-                cells.append(f"{left.mean():.2f} ± {left.std(ddof=1) / len(left) ** 0.5 if len(left) > 1 else 0:.2f}")
-            seconds = np.mean([r["seconds"] for r in rows])
-            print(f"| {name} | {method} | {' | '.join(cells)} | {seconds:.2f} | {len(rows)} |")
+    for (name, method), rows in found.items():
+        cells = []
+        for n in AT:
+            left = np.array([missing(PROBLEMS[name], r["values"][:n]) for r in rows])
+            cells.append(f"{left.mean():.2f} ± {left.std(ddof=1) / len(left) ** 0.5 if len(left) > 1 else 0:.2f}")
+        seconds = np.mean([r["seconds"] for r in rows])
+        print(f"| {name} | {method} | {' | '.join(cells)} | {seconds:.2f} | {len(rows)} |")
 
 
 if __name__ == "__main__":
