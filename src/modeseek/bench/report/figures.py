@@ -27,7 +27,7 @@ class Style(NamedTuple):
     """Of a method's line; DMS is thick."""
 
     colour: str
-    line: str  # "-", "--" or ":"
+    line: str  # "-", "--", ":" or "-."
     thick: bool
 
 
@@ -51,14 +51,16 @@ def band(curves: Curves) -> Band:
 
 def limits(bands: Sequence[Band]) -> tuple[float, float]:
     """Of an axis that shows the means: an error as large as its mean would reach down without end."""
-    return 0.6 * min(float(b.mean.min()) for b in bands), 1.2 * max(float(b.high.max()) for b in bands)
+    low, high = min(float(b.mean.min()) for b in bands), max(float(b.high.max()) for b in bands)
+    room = max((high / low) ** 0.06, 1.05)
+    return low / room, high * room
 
 
 def styles(gathered: Gathered) -> dict[str, Style]:
     """A style per method, the same in every panel and figure; those that find no colour left are dashed or dotted."""
     present = in_order({name for methods in gathered.values() for name in methods})
     names = dict.fromkeys([*in_order(method_names()), *present])  # those that are not here keep their colours
-    free = [(colour, line) for line in ("-", "--", ":") for colour in PALETTE]
+    free = [(colour, line) for line in ("-", "--", ":", "-.") for colour in PALETTE]
     lines = dict(zip(names, itertools.cycle(free), strict=False))
     return {name: Style(*lines[name], thick=name.startswith("dms")) for name in present}
 
@@ -73,7 +75,7 @@ def draw_regret(gathered: Gathered, path: Path) -> list[Path]:
     for panel, (task, methods) in zip(panels, gathered.items(), strict=False):
         for name, c in methods.items():
             draw_band(panel, band(c), plain(name), style[name])
-        panel.set(title=f"{plain(task)} (n = {_counts(methods)})", xlabel="evaluations")
+        panel.set(title=f"{plain(task)} (n = {counts(methods)})", xlabel="evaluations")
         scale(panel, limits([band(c) for c in methods.values()]))
     for panel in panels[len(gathered) :]:
         panel.set_axis_off()
@@ -115,9 +117,10 @@ def scale(axes: Axes, of_regret: tuple[float, float]) -> None:
     axes.yaxis.set_minor_formatter("{x:g}" if high < 50 * low else "")
 
 
-def _counts(methods: dict[str, Curves]) -> str:
-    counts = sorted({len(c.replications) for c in methods.values()})
-    return f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+def counts(methods: dict[str, Curves]) -> str:
+    """How many replications the methods have."""
+    found = sorted({len(c.replications) for c in methods.values()})
+    return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
 def blank(width: float, height: float) -> Figure:

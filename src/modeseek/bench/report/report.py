@@ -13,6 +13,7 @@ from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Store
 from modeseek.bench.report import (
     ablations,
+    charts,
     claims,
     cost,
     departures,
@@ -30,8 +31,6 @@ from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_
 from modeseek.bench.tasks import find_task, task_names, validation_names
 from modeseek.checks import missing_extra
 from modeseek.errors import ModeseekError
-
-EXTRAS = {"matplotlib": "plots", "plotly": "bench"}  # the packages of a report, and what installs them
 
 VALIDATION = (
     "Functions outside of the paper, to confirm the settings. The results of the first 17 were known when the "
@@ -67,10 +66,8 @@ def _check(results: Path) -> None:
             f"{results.resolve()} {fault}; give the folder that `modeseek bench run` wrote into, or a file that "
             "`modeseek bench pack` wrote"
         )
-    missing = [package for package in EXTRAS if find_spec(package) is None]
-    if missing:
-        extras = ",".join(EXTRAS[package] for package in missing)
-        raise missing_extra(f"the report needs {' and '.join(missing)}", extras)
+    if find_spec("matplotlib") is None:
+        raise missing_extra("the report needs matplotlib", "plots")
 
 
 def _sections(results: Path) -> list[Section]:
@@ -236,9 +233,8 @@ def _curves(gathered: Gathered, name: str, title: str) -> list[Section]:
         Section(
             name,
             title,
-            "Mean simple regret and one standard error; replications in brackets. Click a name to hide it, "
-            "double-click to see it alone.",
+            "Mean simple regret and one standard error over n replications.",
             draw=partial(figures.draw_regret, gathered),
-            interactive=partial(page.regret_plots, gathered),
+            interactive=partial(charts.regret_charts, gathered),
         )
     ]
