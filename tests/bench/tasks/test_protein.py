@@ -81,4 +81,4 @@ def test_a_pickle_that_could_run_code_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.pkl"
     path.write_bytes(pickle.dumps({"0": print}))
     with path.open("rb") as file, pytest.raises(pickle.UnpicklingError, match="print"):
-        room._Numbers(file).load()
+        room.Numbers(file).load()

@@ -24,6 +24,7 @@ from modeseek.errors import ConfigError, ModeseekError
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool, no_setup
 from modeseek.execution.progress import progress_bar
+from modeseek.proposer import is_continuous
 
 Engine = Literal["local", "ray", "batch"]
 Records: TypeAlias = Generator[Record, None, None]
@@ -216,5 +217,7 @@ def _run_as_batches(works: Iterable[Work], folder: Path, progress: bool) -> Iter
 def _tensors_of(work: Work) -> tuple[object, ...]:
     """What replications must have in common to share a batch; of tasks that are computed on tensors, not the task."""
     problem = find_task(work.task)
-    same = (problem.d, problem.n_initial, problem.budget) if problem.values is not None else problem.name
-    return work.method, work.config, same
+    if problem.values is None:
+        return work.method, work.config, problem.name
+    rounded = None if all(is_continuous(problem.space)) else problem.space  # one rounds for all
+    return work.method, work.config, problem.d, problem.n_initial, problem.budget, rounded

