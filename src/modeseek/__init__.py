@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from modeseek.beliefs import Normal
 from modeseek.config import DMSConfig
 from modeseek.errors import (
     AllTrialsFailed,
@@ -57,6 +58,7 @@ __all__ = [
     "Linear",
     "ModeseekError",
     "ModeseekWarning",
+    "Normal",
     "ObjectiveTypeError",
     "Optimizer",
     "Optimum",

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from modeseek.improvement import ImprovementGP, h_terms, log_h
+from modeseek.informed import Conviction
 from modeseek.lbfgs import lbfgs
 from modeseek.pseudo import POLISH_STEPS, Rounding
 from modeseek.region import Region
@@ -39,6 +40,7 @@ class Branches:
 
     gp: GP  # of the outcomes in their own shape
     parents: Tensor  # the coordinates whose values make a branch
+    conviction: Conviction | None = None
 
     def choose(
         self, x_next: Tensor, x: Tensor, surrogate: Surrogate, rounding: Rounding, region: Region | None = None
@@ -86,11 +88,16 @@ class Branches:
         return mu.amax(-1, keepdim=True)
 
     def _gain(self, x: Tensor, best: Tensor, limits: ImprovementGP | None) -> Tensor:
-        """The logarithm of augmented expected improvement, times the probability of being feasible: b x m."""
+        """The logarithm of augmented expected improvement, times how probable x is to be feasible: b x m.
+
+        With a belief, times π^w.
+        """
         mu, sigma = self.gp.posterior(x)
         noise = self.gp.hyperparameters.noise[..., None]
         known = torch.log1p(-(noise / (sigma.square() + noise)).sqrt())
         gain = log_h((mu - best) / sigma) + sigma.log() + known
+        if self.conviction is not None:
+            gain = gain + self.conviction.term(x)[0]
         return gain if limits is None else gain + limits.log_feasibility(x)
 
     def _climb(self, x: Tensor, best: Tensor, free: Tensor, region: Region | None) -> Tensor:

@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias, cast, get_args
 
 import numpy as np
@@ -24,6 +24,7 @@ from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
 from modeseek import storage
+from modeseek.beliefs import Stored, tables
 from modeseek.checks import is_whole
 from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
@@ -59,6 +60,7 @@ class Snapshot:
     noise: Noise = "fitted"
     is_changed: bool = False  # whether the space is not the one that was saved
     reference: Array | None = None
+    prior: Mapping[str, Stored] = field(default_factory=dict)
 
 
 def resolve(path: StrPath) -> str:
@@ -112,6 +114,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
         "config": dataclasses.asdict(snapshot.config),
         "n_initial": snapshot.n_initial,
         "noise": snapshot.noise,
+        **({"prior": snapshot.prior} if snapshot.prior else {}),
         "trials": [
             {
                 "params": space.to_json(trial.params),
@@ -182,6 +185,7 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         is_changed=is_changed,
         noise=_noise(document.get("noise", "fitted")),
         reference=as_reference(_floats(document["reference"]), count) if "reference" in document else None,
+        prior=_prior(space, document.get("prior", {})),
     )
 
 
@@ -226,6 +230,11 @@ def _noise(stored: Any) -> Noise:
     if stored not in get_args(Noise):
         raise ValueError(f"noise {stored!r:.60}")
     return cast(Noise, stored)
+
+
+def _prior(space: Space, stored: Any) -> dict[str, Stored]:
+    tables(space, stored)  # which refuses what is none
+    return dict(stored)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -28,6 +28,7 @@ from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.exploration import weights
 from modeseek.improvement import ImprovementGP
+from modeseek.informed import Belief, Conviction, InformedGP
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
@@ -98,6 +99,7 @@ def suggest(
     parents: Tensor | None = None,
     sem: Tensor | None = None,
     reference: Tensor | None = None,
+    belief: Belief | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -117,6 +119,7 @@ def suggest(
         sem: b x n, standard errors of Y; NaN where the noise is to be fitted.
         reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
             inferred from the front.
+        belief: where the optimum is, before anything was observed.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
@@ -136,10 +139,13 @@ def suggest(
     else:
         gp = fit_surrogate(X, Y, config, state, pending, embedding, sem)
         gp = gp if constraints is None else improve_one(gp, X, constraints)
+    conviction = None if belief is None else belief.after(X, Y, constraints)
+    gp = gp if conviction is None else informed(gp, conviction)
     branches = None
     if parents is not None and Y.ndim < X.ndim:  # of several objectives, the labels compare branches by themselves
         own_shape = replace(config, warp="never")
-        branches = Branches(fit_surrogate(X, Y, own_shape, None, pending, embedding, sem), parents)
+        own = fit_surrogate(X, Y, own_shape, None, pending, embedding, sem)
+        branches = Branches(own, parents, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -153,6 +159,7 @@ def suggest(
         clock=clock,
         region=region,
         branches=branches,
+        conviction=conviction,
     )
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
 
@@ -169,6 +176,7 @@ def seek(
     clock: _Clock | None = None,
     region: Region | None = None,
     branches: Branches | None = None,
+    conviction: Conviction | None = None,
 ) -> Found:
     """Lines 5 to 8 of Algorithm 1, on any surrogate that gives labels and their gradients.
 
@@ -179,6 +187,7 @@ def seek(
         rounding, left, region: as in `suggest`.
         expected: so many of the last outcomes are still to come: the surrogate has what it expects there.
         branches: of a conditional space, which has a rounding, too.
+        conviction: that the labels know of, by which some climbs start where the optimum is believed to be.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
     m, K, S = config.sizes(d)
@@ -205,6 +214,7 @@ def seek(
             rounding=rounding,
             region=region,
             apart=APART * _resolution(sde, config) if config.keep_apart else None,
+            lean=None if conviction is None else conviction.lean,
         )
     clock.lap("pseudo")
 
@@ -259,6 +269,13 @@ def seek(
         x_next = branches.choose(x_next, x, gp, rounding, region)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
+
+
+def informed(gp: GP | ImprovementGP, conviction: Conviction) -> GP | ImprovementGP:
+    """The surrogate with labels that know of a belief."""
+    if isinstance(gp, ImprovementGP):
+        return replace(gp, conviction=conviction).with_top()
+    return InformedGP.of(gp, conviction)
 
 
 def fit_surrogate(
@@ -378,7 +395,9 @@ def row_of(tree: Tree, i: int, dim: int = 0) -> Tree:
     if isinstance(value, Tensor):
         return cast(Tree, value.narrow(dim, i, 1))
     if isinstance(value, ImprovementGP):  # objectives and constraints stand before the batch
-        rows = {name: row_of(part, i, int(name not in ("boxes", "top"))) for name, part in vars(value).items()}
+        rows = {
+            name: row_of(part, i, int(name not in ("boxes", "top", "conviction"))) for name, part in vars(value).items()
+        }
         return cast(Tree, replace(value, **rows))
     if isinstance(value, tuple):
         return cast(Tree, type(value)(*(row_of(part, i, dim) for part in value)))

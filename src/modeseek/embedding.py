@@ -32,6 +32,10 @@ class Embedding:
         """Points, ... x d, to their features, ... x D."""
         return x
 
+    def exists(self, x: Tensor) -> Tensor:
+        """Which parameters exist at x (... x d): ... x d."""
+        return torch.ones_like(x, dtype=torch.bool)
+
     def spread(self, of_coordinates: Tensor) -> Tensor:
         """A number per coordinate (... x d), for each of its features: ... x D."""
         return of_coordinates
@@ -81,10 +85,9 @@ class Mixed(Embedding):
         z = x[..., self._owner]
         chosen = torch.minimum((z * self._count).floor(), self._count - 1) == self._choice
         z = torch.where(self._is_number, z, chosen.to(z.dtype) * math.sqrt(0.5))
-        return torch.where(self._exists(x)[..., self._owner], z, self._absent) if self._rules else z
+        return torch.where(self.exists(x)[..., self._owner], z, self._absent) if self._rules else z
 
-    def _exists(self, x: Tensor) -> Tensor:
-        """Which parameters exist at x: ... x d."""
+    def exists(self, x: Tensor) -> Tensor:  # noqa: D102
         exists = list(torch.ones_like(x, dtype=torch.bool).unbind(-1))
         for child, parent, borders, allowed in self._rules:
             met = allowed[torch.bucketize(x[..., parent].contiguous(), borders, right=True)]
@@ -99,7 +102,7 @@ class Mixed(Embedding):
 
     def pull_back(self, grad: Tensor, x: Tensor) -> Tensor:  # noqa: D102
         by_coordinate = grad @ self._numbers
-        return by_coordinate * self._exists(x) if self._rules else by_coordinate
+        return by_coordinate * self.exists(x) if self._rules else by_coordinate
 
 
 def embedding_of(space: Space, device: torch.device) -> Embedding:

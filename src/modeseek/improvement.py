@@ -14,9 +14,10 @@ where E underflows. With constraints the logarithm of the probability of being f
 
 t* is the best of t at SPREAD Sobol points. The second formula keeps the order and leaves the network labels of a size
 that it can learn: t falls as −z²/2, and without t* the best would hardly differ once little is to be gained. With
-nothing feasible yet only the probability counts. One objective with constraints is M = 1: E is its expected improvement
-on the best feasible mean, and t is constrained LogEI. ρ is the weight of σ here as well: σ_j is ρ times the
-posterior's, and proposals have ρ = 1. What comes after the labels (refinement, training, modes) is as without.
+nothing feasible yet only the probability counts. One objective with constraints is M = 1: E is its expected
+improvement on the best feasible mean, and t is constrained LogEI. ρ is the weight of σ here as well: σ_j is ρ times
+the posterior's, and proposals have ρ = 1. A user's belief (informed.py) adds w log π(x) to t. What comes after the
+labels (refinement, training, modes) is as without.
 
 Notation: C boxes; M objectives; q constraints; b, n, m, d as in surrogate.py.
 """
@@ -32,6 +33,7 @@ from torch import Tensor
 
 from modeseek.constraints import HALF_LOG_2PI
 from modeseek.design import sobol
+from modeseek.informed import Conviction
 from modeseek.surrogate import GP, Hyperparameters, Moments, Rho
 
 MIN_SIGMA = 1e-3  # of ρσ, where ρ is 0
@@ -58,6 +60,7 @@ class ImprovementGP:
     margins: GP | None = None  # q x b
     thresholds: Tensor | None = None  # q x b
     top: Tensor | None = None  # t*, b; None: 0
+    conviction: Conviction | None = None
     recordable = True
 
     def with_top(self) -> ImprovementGP:
@@ -130,6 +133,9 @@ class ImprovementGP:
             if with_grad:
                 hazard = (-0.5 * ratio.square() - HALF_LOG_2PI - log_probability).exp() / at.sigma
                 grad = grad + _slope(gp, z, at, hazard, -ratio * hazard).sum(0)
+        if self.conviction is not None:
+            term, slope = self.conviction.term(x)
+            total, grad = total + term, grad + slope if with_grad else grad
         return total, grad
 
     def _shaped(self, total: Tensor) -> tuple[Tensor, Tensor]:

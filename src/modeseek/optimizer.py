@@ -20,6 +20,7 @@ from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, SpaceChangedWarning, SpaceExhausted, TrialFailedWarning
 from modeseek.fronts import as_reference
+from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
@@ -49,6 +50,9 @@ class Optimizer:
             with `sem` has that noise.
         reference: of several objectives, a number for each: what is worse in any of them is worth nothing. None: it is
             inferred from the front so far.
+        prior: by name, where the optimum is believed to be: `Normal(mean, std)`, a value near it, (low, high), of a
+            Categorical a dict of weights, or a frozen distribution of scipy.stats; see docs/earlier-knowledge.md. It
+            fades as outcomes come in. None: nowhere in particular.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Optimizer:
         threads: int = 1,
         noise: Noise = "fitted",
         reference: ArrayLike | None = None,
+        prior: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
@@ -75,7 +80,7 @@ class Optimizer:
         self._settings = Settings.of(
             seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
         )
-        self._proposer = Proposer(space, self._settings)
+        self._proposer = Proposer(space, self._settings, knowledge=Knowledge.of(space, prior))
         self._trials = Trials(space, count)
         self._locks: dict[str, FileLock] = {}
 
@@ -98,6 +103,12 @@ class Optimizer:
     def noise(self) -> Noise:
         """Whether the noise of an observation is fitted, or there is none."""
         return self._settings.noise
+
+    @property
+    def prior(self) -> dict[str, Any]:
+        """Where the optimum was believed to be, by name, as files have it; empty where nothing was."""
+        knowledge = self._proposer.knowledge
+        return {} if knowledge is None else knowledge.prior
 
     @property
     def device(self) -> torch.device:
@@ -323,6 +334,7 @@ class Optimizer:
             noise=snapshot.noise,
         )
         optimizer._trials = snapshot.trials
+        optimizer._proposer.knowledge = Knowledge(snapshot.space, snapshot.prior) if snapshot.prior else None
         if snapshot.state is not None:
             optimizer._proposer.state = dms.State(*(tensor.to(optimizer.device) for tensor in snapshot.state))
         return optimizer
@@ -343,6 +355,7 @@ class Optimizer:
             self._proposer.state,
             self.noise,
             reference=self.reference,
+            prior=self.prior,
         )
 
     def __repr__(self) -> str:

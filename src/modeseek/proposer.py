@@ -34,6 +34,7 @@ from modeseek.dms import Found, State, Suggestion
 from modeseek.embedding import embedding_of
 from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhausted
 from modeseek.history import APART, SAME_POINT, History, fresh
+from modeseek.knowledge import Knowledge
 from modeseek.notices import WarnOnce
 from modeseek.pseudo import Rounding
 from modeseek.region import Region
@@ -43,6 +44,9 @@ from modeseek.typing import Array, Noise
 
 DRAWS = 4096  # random points tried where a space is too large to list
 FEWER_DRAWS = 256  # where each has to be moved into a region
+KNOWN = (
+    3  # every so many points of the design are where the optimum is expected: half of them cost more if that is wrong
+)
 SPARE = 64  # points of the design looked at beyond the one whose turn it is
 
 _log = logging.getLogger(__name__)
@@ -142,10 +146,13 @@ class Proposer:
         state: what the last suggestion left to start from; None: start anew.
         suggestion: the last one, for plots and diagnosis.
         region: where in the cube to search; None: everywhere.
+        knowledge: what was known before the first evaluation; None: nothing.
     """
 
-    def __init__(self, space: Space, settings: Settings, state: State | None = None) -> None:
-        self.space, self.settings, self.state = space, settings, state
+    def __init__(
+        self, space: Space, settings: Settings, state: State | None = None, knowledge: Knowledge | None = None
+    ) -> None:
+        self.space, self.settings, self.state, self.knowledge = space, settings, state, knowledge
         self.suggestion: Suggestion | None = None
         self.region: Region | None = space.region()
         self._held: tuple[str, Region | None] = ("", None)  # the last fixed values, and what they leave
@@ -186,10 +193,21 @@ class Proposer:
         return n == 0 or n + len(history.pending) < self.settings.n_initial
 
     def design_point(self, history: History, number: int) -> Array:
-        """Point `number` of the seed's Sobol sequence, or the next one that is not known: d."""
+        """Point `number` of the seed's Sobol sequence, or the next one that is not known: d.
+
+        Every third one, from the first on, is where the optimum is expected, if something is known of that.
+        """
+        source = generator(self.settings.design_seed, Stream.DESIGN)
+        if self.knowledge is not None and number % KNOWN == 0:
+            points = self.knowledge.design(source, number // KNOWN)
+            settled = [p for point in points for p in self._settle(point[None])]
+            if len(settled) and len(points := fresh(np.array(settled), history.proposed)):
+                return np.asarray(points[0])
+            source = generator(self.settings.design_seed, Stream.DESIGN)
+        number = number if self.knowledge is None else max(number - number // KNOWN - 1, 0)
         if self.region is not None:
             return self._design_point_in(self.region, history, number)
-        sequence = sobol(number + SPARE, self.space.d, generator(self.settings.design_seed, Stream.DESIGN))
+        sequence = sobol(number + SPARE, self.space.d, source)
         points = fresh(self.space.snap(sequence[number:].numpy()), history.proposed)
         return np.asarray(points[0]) if len(points) else self.another_point(history.proposed, number)
 
@@ -213,9 +231,13 @@ class Proposer:
             suggestion.gp,
             history.proposed,
             pending=history.pending,
-            snap=self.space.snap if self.region is None else self.region.settle,
+            snap=self._settle,
             others=lambda: remaining(self.space, history.proposed, self.rng(number), self.region),
         )
+
+    def _settle(self, points: Array) -> Array:
+        """The points (n x d) as they can be evaluated, without those that cannot."""
+        return self.space.snap(points) if self.region is None else self.region.settle(points)
 
     def another_point(self, known: Array, number: int) -> Array:
         """A random point (d) that is not known; SpaceExhausted when there is none."""
@@ -292,6 +314,7 @@ def suggest_all(
             parents=parents_of(_common_space(proposers), device),
             sem=None if all(np.isnan(sem).all() for sem in errors) else stack(errors),
             reference=None if references[0] is None else stack([point for point in references if point is not None]),
+            belief=None if proposers[0].knowledge is None else proposers[0].knowledge.belief(device),
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion
@@ -300,6 +323,8 @@ def suggest_all(
 def _common_space(proposers: Sequence[Proposer]) -> Space:
     """The space that rounds for all; continuous ones need not be the same, since nothing is rounded there."""
     first, *others = [proposer.space for proposer in proposers]
+    if others and any(proposer.knowledge is not proposers[0].knowledge for proposer in proposers):
+        raise ValueError("problems share a batch only if the same is known of them beforehand")
     if others and any(proposer.region is not None for proposer in proposers) and any(s != first for s in others):
         raise ValueError("problems with constraints share a batch only if they have the same space")
     discrete = any(not all(is_continuous(space)) for space in (first, *others))

@@ -37,19 +37,22 @@ def pseudo_dataset(
     rounding: Rounding | None = None,
     region: Region | None = None,
     apart: float | None = None,
+    lean: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Refined inputs (b x m x d), rounded if asked, and their labels (b x m).
 
     `refine="point"` is Eq. 6: each point has its own direction and step size. "joint" refines the m points of an
     element as one vector with one step size, which keeps them apart where single runs would all end in one optimum.
     With a region, all of them are in it. With `apart`, an element goes only so far that most of its inputs are not
-    closer than that to the best of them.
+    closer than that to the best of them. `lean` moves some of the evenly spread points (b x m x d) that all begin with.
     """
     *batch, _, d = gp.X.shape
     if region is None:
         x = sobol(m, d, source, tuple(batch)).to(gp.X)
+        x = x if lean is None else lean(x)
     else:
         x = region.sample(m, source, tuple(batch), gp.X).to(gp.X)
+        x = x if lean is None else region.repair(lean(x), x)
     if K > 0:
         end = refine_inputs(for_climbing(gp), x, K=K, rho=rho, refine=refine, region=region)
         x = end if apart is None else _part_of_the_way(gp, x, end, rho, apart, region)

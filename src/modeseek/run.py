@@ -47,6 +47,7 @@ def minimize(
     max_failures: int = 10,
     directions: Sequence[Direction] | None = None,
     reference: ArrayLike | None = None,
+    prior: Mapping[str, Any] | None = None,
 ) -> Result:
     """Find parameters with a small f(params), from at most `budget` evaluations.
 
@@ -76,6 +77,7 @@ def minimize(
         directions: of several objectives, "minimize" or "maximize" for each; f then returns a list of as many numbers,
             and `result.front` has what was found.
         reference: of several objectives, as in `Optimizer`.
+        prior: where the optimum is believed to be, as in `Optimizer`: `prior={"lr": Normal(1e-3, 0.5)}`.
 
     Ctrl-C ends the run and returns the Result, with stopped="interrupted"; trials that ran are still RUNNING in it and
     in the checkpoint.
@@ -102,6 +104,7 @@ def minimize(
         threads=threads,
         noise=noise,
         reference=reference,
+        prior=prior,
     )
     with Session(
         "minimize" if directions is None else directions,
@@ -147,6 +150,7 @@ def maximize(
     max_failures: int = 10,
     directions: Sequence[Direction] | None = None,
     reference: ArrayLike | None = None,
+    prior: Mapping[str, Any] | None = None,
 ) -> Result:
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
@@ -159,6 +163,7 @@ def maximize(
         threads=threads,
         noise=noise,
         reference=reference,
+        prior=prior,
     )
     with Session(
         "maximize" if directions is None else directions,

@@ -24,8 +24,11 @@ JITTER = 1e-6  # of k(U, U), whose inputs may coincide
 
 
 def for_climbing(gp: Surrogate) -> Surrogate:
-    """The surrogate to climb on: itself, or the sketch of a Gaussian process with more than ENOUGH observations."""
-    return sketch(gp) if isinstance(gp, GP) and gp.X.shape[-2] > ENOUGH else gp
+    """The surrogate to climb on: itself, or the sketch of a Gaussian process with more than ENOUGH observations.
+
+    One that knows more than its observations (informed.py) has no sketch.
+    """
+    return sketch(gp) if type(gp) is GP and gp.X.shape[-2] > ENOUGH else gp
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,12 @@ def propose_together(
 ) -> list[Proposal]:
     """At most `count` proposals for trials from `number` on, at least one; the rest is to be asked for again.
 
-    One alone while the initial design goes on, for a small batch, and where there are black-box constraints.
+    One alone while the initial design goes on, for a small batch, where there are black-box constraints, and where
+    something is known that the posterior does not know of (knowledge.py).
     """
     first = proposer.propose(history, number, left)
     found = proposer.suggestion
-    if first.origin == "initial" or count < TOGETHER or found is None or not isinstance(found.gp, GP):
+    if first.origin == "initial" or count < TOGETHER or found is None or type(found.gp) is not GP:
         return [first]
     history = history.with_pending(first.point[None])
     with computing(proposer.settings.device, proposer.settings.threads):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import modeseek as ms
-from modeseek.commands.optimize.space_file import LARGEST, read_fixed, read_space
+from modeseek.commands.optimize.space_file import LARGEST, read_fixed, read_space, read_space_and_prior
 
 GOOD = """
 # a comment
@@ -99,6 +99,8 @@ def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> N
         (TWO + "[[constraints]]\ncoefficients = {c = 1}\nupper = 1", ["c <= 1", "no parameter 'c'"]),
         (TWO + "[[constraints]]\ncoefficients = {a = 1}\nlower = 2", ["no configuration"]),
         ("constraints = [1]\n" + TWO, ["must be tables"]),
+        (TWO + "prior = [2, 1]", ["prior: parameter 'b'", "2 is not in"]),
+        (TWO + "prior = {mean = 0.5}", ["prior: parameter 'b'", "no belief about a number"]),
     ],
 )
 def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
@@ -118,6 +120,15 @@ def test_linear_constraints_are_read(tmp_path: Path) -> None:
     assert space.constraints == (ms.Linear({"a": 1, "b": 2}, upper=1), ms.Linear({"a": 1}, equals=0.5))
     named_so = '[constraints]\ntype = "float"\nlow = 0\nhigh = 1'
     assert read_space(write(tmp_path, named_so)).names == ["constraints"]
+
+
+def test_beliefs_are_read_and_the_space_is_as_without_them(tmp_path: Path) -> None:
+    choice = '[k]\ntype = "categorical"\nchoices = ["a", 2]\nprior = {a = 1, 2 = 3}\n'
+    space, prior = read_space_and_prior(write(tmp_path, choice + TWO + "prior = {mean = 0.5, std = 0.1}"))
+    assert prior == {"k": {"a": 1, "2": 3}, "b": {"mean": 0.5, "std": 0.1}}
+    assert space["b"] == ms.Float(0, 1)
+    opt = ms.Optimizer(space, prior=prior)
+    assert opt.prior == {"k": {"weights": [["a", 1 / 3], [2, 1.0]]}, "b": {"normal": [0.5, 0.1]}}
 
 
 def test_fixed_values_are_read_as_the_space_has_them(tmp_path: Path) -> None:

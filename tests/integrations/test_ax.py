@@ -19,7 +19,7 @@ from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from modeseek import ConfigError, DeviceError, Linear, ModeseekError, ParameterError, SpaceError, dms
+from modeseek import ConfigError, DeviceError, Linear, ModeseekError, Normal, ParameterError, SpaceError, dms
 from modeseek.integrations.ax import DMSNode, _Codec
 from shared import SMALLEST, TRAINED
 
@@ -242,8 +242,9 @@ def test_a_finite_space_ends() -> None:
 
 
 def test_saved_and_resumed(tmp_path: Path) -> None:
-    client = make_client(name="mine")
-    run(client, 8)
+    prior = {"lr": Normal(1e-3, 0.5), "units": (100, 140), "act": {"relu": 2, "tanh": 1, "gelu": 1}}
+    client = make_client(name="mine", prior=prior)
+    assert math.log10(run(client, 8)[0]["lr"]) == pytest.approx(-3, abs=0.01)
     file = str(tmp_path / "client.json")
     client.save_to_json_file(file)
     one, two = Client.load_from_json_file(file), Client.load_from_json_file(file)
@@ -251,6 +252,7 @@ def test_saved_and_resumed(tmp_path: Path) -> None:
     assert isinstance(loaded, DMSNode)
     assert (loaded.seed, loaded.config, loaded.n_initial, loaded.name) == (0, TRAINED, 5, "mine")
     assert loaded.device.type == "cpu"
+    assert loaded._prior["lr"] == {"mean": 1e-3, "std": 0.5}
     assert ask(one) == ask(two)
     assert ask(one)[0] == 9
 

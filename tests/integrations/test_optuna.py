@@ -17,7 +17,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 from forked import run
-from modeseek import Categorical, DMSConfig, Float, Int, Linear, Optimizer, Space, dms
+from modeseek import Categorical, DMSConfig, Float, Int, Linear, ModeseekWarning, Normal, Optimizer, Space, dms
 from modeseek.design import sobol
 from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning, MissingExtraError
 from modeseek.integrations import optuna as integration
@@ -637,3 +637,30 @@ def test_a_partial_fixed_sampler_around_it() -> None:
     study.optimize(bowl, n_trials=4)
     assert {trial.params["x"] for trial in study.trials} == {0.25}
     assert len({trial.params["y"] for trial in study.trials}) == 4
+
+
+def test_a_prior_is_used_from_the_first_trial_with_a_space_and_from_the_second_without():
+    space = Space({"x": Float(0, 1), "k": Categorical(["a", "b", "c"])})
+    prior = {"x": Normal(0.9, 0.02), "k": {"a": 1, "b": 0, "c": 0}}
+
+    def objective(trial: optuna.Trial) -> float:
+        return trial.suggest_float("x", 0, 1) + len(trial.suggest_categorical("k", ["a", "b", "c"]))
+
+    for given in (space, None):
+        own = sampler(prior=prior, space=given, n_startup_trials=4)
+        study = optuna.create_study(sampler=own)
+        study.optimize(objective, n_trials=5)
+        first = study.trials[0 if given is not None else 3].params  # each third one; the first of all is at random
+        assert first["x"] == pytest.approx(0.9, abs=0.06)
+        assert first["k"] == "a"
+        (proposer,) = own._proposers.values()
+        assert proposer.suggestion.gp.conviction is not None
+        pickle.loads(pickle.dumps(own))
+
+
+def test_a_prior_that_names_what_no_trial_has_is_said_once():
+    study = optuna.create_study(sampler=sampler(prior={"z": 1.0}))
+    with pytest.warns(ModeseekWarning, match=r"no complete trial has the parameters \['z'\]"):
+        study.optimize(bowl, n_trials=4)
+    with pytest.raises(ConfigError, match="'z' is not one of"):
+        sampler(prior={"z": 1.0}, space=Space({"x": Float(0, 1)}))

@@ -367,7 +367,7 @@ def _open(
             new._hold(path, lock)
             return new
         old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
-        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference"):
+        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference", "prior"):
             asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
             if asked and not _same(getattr(old, name), getattr(new, name)):
                 raise CheckpointError(

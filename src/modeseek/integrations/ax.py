@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from modeseek.beliefs import Normal
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError, ParameterError, SpaceError, SpaceExhausted
 from modeseek.history import History
+from modeseek.knowledge import Knowledge
 from modeseek.linear import Linear
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.proposer import Proposer, Settings
@@ -63,6 +65,8 @@ class DMSNode(ExternalGenerationNode):
         device: "cpu", "cuda" (or "cuda:1", ...), or "auto" for a GPU where there is one.
         threads: of the CPU that a suggestion uses.
         name: of the node, unique within its generation strategy.
+        prior: by name, where the optimum is believed to be, as in `Optimizer`, but for distributions of scipy.stats,
+            which Ax does not store.
     """
 
     def __init__(
@@ -74,10 +78,12 @@ class DMSNode(ExternalGenerationNode):
         device: str = "cpu",
         threads: int = 1,
         name: str = "DMS",
+        prior: Mapping[str, Any] | None = None,
     ) -> None:
         settings = Settings.of(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
         super().__init__(name=name)
         self._settings = settings
+        self._prior = {name: _as_json(name, belief) for name, belief in (prior or {}).items()}
         self._codec: _Codec | None = None
         self._history: History | None = None
         self._proposer: Proposer | None = None
@@ -107,7 +113,8 @@ class DMSNode(ExternalGenerationNode):
         """Read the experiment anew."""
         codec = _Codec(experiment.search_space)
         if self._proposer is None or codec.space != self._proposer.space:
-            self._proposer = Proposer(codec.space, self._settings)
+            knowledge = Knowledge.of(codec.space, self._prior or None)
+            self._proposer = Proposer(codec.space, self._settings, knowledge=knowledge)
         self._codec, self._history = codec, codec.read(experiment, data)
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
@@ -148,7 +155,19 @@ def _to_json(node: DMSNode) -> dict[str, Any]:
         "device": str(node.device),
         "threads": node._settings.threads,
         "name": node.name,
+        "prior": node._prior,
     }
+
+
+def _as_json(name: str, belief: Any) -> Any:
+    """A belief as JSON keeps it: choices and their weights by name, Normal as a dict."""
+    if isinstance(belief, Normal):
+        return dataclasses.asdict(belief)
+    if isinstance(belief, Mapping):
+        return {str(key): value for key, value in belief.items()}
+    if hasattr(belief, "dist"):
+        raise ConfigError(f"prior: parameter {name!r}: Ax stores no distribution of scipy.stats; use Normal(mean, std)")
+    return list(belief) if isinstance(belief, tuple) else belief
 
 
 # Ax's storage knows classes by name alone; with these entries a client saves and loads a strategy with this node.

@@ -21,10 +21,11 @@ import torch
 from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, IndependentSamplingWarning, SpaceExhausted, TrialError
+from modeseek.errors import ConfigError, IndependentSamplingWarning, ModeseekWarning, SpaceExhausted, TrialError
 from modeseek.fronts import MOST
 from modeseek.history import History, fresh
 from modeseek.improvement import ImprovementGP
+from modeseek.knowledge import Knowledge
 from modeseek.notices import WarnOnce
 from modeseek.optimum import DRAWS, Optimum
 from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
@@ -79,6 +80,7 @@ class DMSSampler(BaseSampler):
         warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled: it is
             in some trials only, and no value of another parameter says in which.
         deterministic_objective: as in GPSampler, the objective has no noise.
+        prior: by name, where the optimum is believed to be, as in `Optimizer`; with `space` from the first trial on.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class DMSSampler(BaseSampler):
         fixed: Mapping[str, Any] | None = None,
         warn_independent_sampling: bool = True,
         deterministic_objective: bool = False,
+        prior: Mapping[str, Any] | None = None,
     ) -> None:
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigError(f"independent_sampler must be a sampler of Optuna's, not {independent_sampler!r}")
@@ -113,10 +116,16 @@ class DMSSampler(BaseSampler):
         if fixed and space is None:
             raise ConfigError("fixed needs the space that its parameters are of: DMSSampler(space=space, fixed=...)")
         self._space, self._fixed = space, dict(fixed or {})
+        if prior is not None and not isinstance(prior, Mapping):
+            raise ConfigError(f"prior must be a dict, as in prior={{'lr': Normal(1e-3, 0.5)}}, not {prior!r:.60}")
+        if space is not None:
+            Knowledge.of(space, prior)  # which refuses what makes no sense
+        self._prior = dict(prior or {})
         self._independent_sampler = independent_sampler
         self._constraints_func = constraints_func
         self._proposers: dict[tuple[str, int], Proposer] = {}
         self._warn = WarnOnce() if warn_independent_sampling else None
+        self._warn_unknown = WarnOnce()
         self._lock = threading.Lock()
 
     @property
@@ -233,11 +242,15 @@ class DMSSampler(BaseSampler):
         """Whether there are enough trials to say that nothing decides on the being of a parameter."""
         return self._is_modelling(study) and name in search_space_of(study.get_trials(deepcopy=False)).unexplained
 
-    def _proposer(self, study: Study, space: Space) -> Proposer:
+    def _proposer(self, study: Study, codec: Codec) -> Proposer:
         """The study's proposer; where its space has changed, a new one."""
         key = study.study_name, study._study_id
-        if key not in self._proposers or self._proposers[key].space != space:
-            self._proposers[key] = Proposer(space, self._settings)
+        if key not in self._proposers or self._proposers[key].space != codec.space:
+            known = {name: belief for name, belief in self._prior.items() if name in codec.space.names}
+            knowledge = Knowledge.of(codec.shown, known or None)  # whose cube is the same
+            self._proposers[key] = Proposer(codec.space, self._settings, knowledge=knowledge)
+        if self._is_modelling(study) and (unknown := self._prior.keys() - set(codec.space.names)):
+            self._warn_unknown(f"prior: no complete trial has the parameters {sorted(unknown)}", ModeseekWarning)
         return self._proposers[key]
 
     def _sample(self, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
@@ -246,7 +259,7 @@ class DMSSampler(BaseSampler):
         Whoever sees that moves to a random point that is free. Of two that announce one point at least one sees it.
         Two that climbed the same optimum, each without knowing of the other, are at one point nearly.
         """
-        proposer = self._proposer(study, codec.space)
+        proposer = self._proposer(study, codec)
         fixed = codec.fixed(self._fixed, trial)
         with proposer.holding(fixed if len(fixed) < codec.space.d else None):  # else nothing is left to choose
             return self._announced(proposer, study, trial, codec)

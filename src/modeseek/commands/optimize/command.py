@@ -153,10 +153,10 @@ def _optimize(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.evaluator import Job
     from modeseek.commands.optimize.run import optimize
     from modeseek.commands.optimize.show import summary
-    from modeseek.commands.optimize.space_file import read_fixed, read_space
+    from modeseek.commands.optimize.space_file import read_fixed, read_space_and_prior
     from modeseek.stopping import WhenSure
 
-    space = read_space(options.space)
+    space, prior = read_space_and_prior(options.space)
     settings = Job(
         objective=options.objective,
         space=space,
@@ -169,6 +169,7 @@ def _optimize(options: argparse.Namespace) -> None:
         threads=options.threads,
         n_trials=options.trials,
         fixed=read_fixed(options.fixed, space),
+        prior=prior,
     )
     study = optimize(
         settings,

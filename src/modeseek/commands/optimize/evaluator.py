@@ -32,8 +32,8 @@ class Job:
         space: what to search.
         storage: an Optuna storage URL, or a journal file (.log, .journal).
         study: the study's name.
-        seed, config, n_startup_trials, device, threads, n_trials, fixed: see `DMSSampler`; the seed None is the
-            study's, which a new study draws.
+        seed, config, n_startup_trials, device, threads, n_trials, fixed, prior: see `DMSSampler`; the seed None is
+            the study's, which a new study draws.
     """
 
     objective: str
@@ -47,11 +47,12 @@ class Job:
     threads: int = 1
     n_trials: int | None = None
     fixed: dict[str, Any] = field(default_factory=dict)
+    prior: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def is_restricted(self) -> bool:
-        """Whether points must keep to constraints or fixed values, of which Optuna knows nothing."""
-        return bool(self.space.constraints or self.fixed)
+    def says_more(self) -> bool:
+        """Whether there is more than Optuna knows of, from the first trial on: constraints, fixed values, beliefs."""
+        return bool(self.space.constraints or self.fixed or self.prior)
 
 
 class Report(NamedTuple):
@@ -75,8 +76,9 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         device=settings.device,
         threads=settings.threads,
         n_trials=settings.n_trials,
-        space=settings.space if settings.is_restricted else None,
+        space=settings.space if settings.says_more else None,
         fixed=settings.fixed,
+        prior=settings.prior,
     )
     study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
 

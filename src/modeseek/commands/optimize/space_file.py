@@ -6,6 +6,7 @@ low = 1e-5
 high = 1e-1
 log = true
 when = {model = "svm"}    # or a list of choices; without it, everywhere
+prior = 1e-3              # where the optimum is believed to be: also [1e-4, 1e-2], or {mean = 1e-3, std = 0.5}
 
 Known constraints are an array of tables of its own; a parameter may still be called "constraints".
 
@@ -23,8 +24,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from modeseek.beliefs import checked
 from modeseek.checks import did_you_mean
-from modeseek.errors import ParameterError, SpaceError
+from modeseek.errors import ConfigError, ParameterError, SpaceError
 from modeseek.linear import Linear
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import KINDS, Space
@@ -35,6 +37,11 @@ LARGEST = 1_000_000  # bytes of a space file
 
 def read_space(path: str | os.PathLike[str]) -> Space:
     """The space of a TOML file, in the file's order; SpaceError names the file, and the line or the key."""
+    return read_space_and_prior(path)[0]
+
+
+def read_space_and_prior(path: str | os.PathLike[str]) -> tuple[Space, dict[str, Any]]:
+    """The space of a TOML file, and the beliefs in it by name; errors as in `read_space`."""
     try:
         document = tomllib.loads(_read(path).decode("utf-8-sig"))  # Windows' editors write a mark first
     except OSError as error:
@@ -48,9 +55,12 @@ def read_space(path: str | os.PathLike[str]) -> Space:
     try:
         listed = document.get("constraints")
         constraints = document.pop("constraints") if isinstance(listed, list) else []
+        prior = {name: table.pop("prior") for name, table in document.items() if "prior" in _table(name, table)}
         parameters = {name: _parameter(name, table) for name, table in document.items()}
-        return Space(parameters, [_constraint(i, table) for i, table in enumerate(constraints, 1)])
-    except SpaceError as error:
+        space = Space(parameters, [_constraint(i, table) for i, table in enumerate(constraints, 1)])
+        checked(space, prior)
+        return space, prior
+    except (ConfigError, SpaceError) as error:
         raise SpaceError(f"{path}: {error}") from error
 
 
@@ -63,12 +73,16 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def _parameter(name: str, table: Any) -> Parameter:
+def _table(name: str, table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise SpaceError(f'{name} must be a table: a line [{name}], and below it type = "float", low = ..., high = ...')
     for key, value in table.items():
-        if isinstance(value, dict) and key != "when":
+        if isinstance(value, dict) and key not in ("when", "prior"):
             raise SpaceError(f'[{name}.{key}]: a table in a table; a name with a dot needs quotes: ["{name}.{key}"]')
+    return table
+
+
+def _parameter(name: str, table: dict[str, Any]) -> Parameter:
     settings = dict(table)
     kind = settings.pop("type", None)
     if kind is None:
@@ -78,7 +92,7 @@ def _parameter(name: str, table: Any) -> Parameter:
     fields = {field.name: field for field in dataclasses.fields(KINDS[kind])}
     for key in settings:
         if key not in fields:
-            known = ", ".join(["type", *fields])
+            known = ", ".join(["type", *fields, "prior"])
             raise SpaceError(f"[{name}]: a {kind} has no {key!r}, only {known}{did_you_mean(key, fields)}")
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in settings:
