@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from modeseek import Float, Int
+from modeseek.bench.campaign.replication import observe, observe_all
 from modeseek.bench.tasks import coco, find_task, suites
 from modeseek.errors import ConfigError
 
@@ -76,6 +77,10 @@ def test_values_are_cocos_below_its_optimum(name: str) -> None:
     batched = problem.values(torch.from_numpy(U).reshape(2, 3, -1))  # type: ignore[misc]
     np.testing.assert_allclose(batched.flatten().numpy(), expected, rtol=1e-12)
     assert expected.max() < 0 == problem.optimum
+    seen, values = observe_all(problem, U, [0] * len(U), 0)
+    np.testing.assert_allclose(seen, [-theirs(point) for point in x], rtol=1e-12)
+    assert (seen[0], values[0]) == pytest.approx(observe(problem, U[0], 0, 0), rel=1e-12)
+    assert problem.evaluate(params[0], np.random.default_rng(0)) == pytest.approx(seen[0], rel=1e-12)
 
 
 def test_the_optimum_is_cocos_and_attained_where_coco_says(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

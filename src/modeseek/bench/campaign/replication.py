@@ -135,7 +135,7 @@ def observe(problem: Problem, u: Array, replication: int, number: int) -> tuple[
     params = problem.space.decode(u)
     value = problem.value(params)
     if problem.noise == 0 and problem.observe is None:
-        return value, value  # a training run is not repeated to be told the same
+        return value + problem.offset, value  # a training run is not repeated to be told the same
     noise = np.random.default_rng(stream(problem.name, replication, NOISE, number))
     return problem.evaluate(params, noise), value
 
@@ -148,7 +148,7 @@ def observe_all(problem: Problem, U: Array, replications: Sequence[int], number:
         return outcomes[:, 0], outcomes[:, 1]
     values = problem.values(torch.from_numpy(U)).numpy()
     noise = [np.random.default_rng(stream(problem.name, r, NOISE, number)).standard_normal() for r in replications]
-    return values + problem.noise * np.array(noise), values
+    return values + problem.offset + problem.noise * np.array(noise), values
 
 
 def seed_of_replication(task: str, replication: int) -> int:

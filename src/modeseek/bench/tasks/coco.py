@@ -2,8 +2,8 @@
 
 A problem is a function, one of its instances (where it is shifted and rotated otherwise) and a number of parameters.
 Those of `bbob-mixint` have as many parameters each with 2, 4, 8 and 16 values as continuous ones: `mixint-f07-i1-d5`.
-A value is f_opt − f(x), so that the best is 0 and stored values keep the digits of a small regret. COCO's package,
-coco-experiment, is not imported before the first evaluation.
+A value is f_opt − f(x), so that the best is 0 and stored values keep the digits of a small regret; an optimizer sees
+−f(x), which does not tell where the best is. COCO's package is not imported before the first evaluation.
 
 Functions 3, 6, 8, 10, 15, 17, 21, 22 and 24 are kept apart for a test of what was chosen on the others, and refused.
 """
@@ -152,6 +152,7 @@ def find(name: str) -> Problem | None:
         space=space_of(suite, d),
         f=f,
         values=f.values,
+        offset=-f.f_opt,
         optimum=0.0,
         true_optimum=0.0,
         n_initial=n_initial,

@@ -26,6 +26,8 @@ class Problem:
         values: the same for points of the unit cube, on any device: ... x d -> ...; None where points are not batched.
         observe: one noisy observation, where the noise is not Gaussian.
         noise: standard deviation of the Gaussian noise.
+        offset: what an observation has on top of the value; regret stays a small number with all its digits where the
+            function has its optimum at a large one.
         optimum: the value that regret is measured against; no value is above it.
         true_optimum: the best value there is, or None where it is not known.
         optimizers: where it is attained, in the units of a box; empty where it is not known.
@@ -42,6 +44,7 @@ class Problem:
     values: Callable[[Tensor], Tensor] | None = None
     observe: Callable[[Params, np.random.Generator], float] | None = None
     noise: float = 0.0
+    offset: float = 0.0
     optimum: float
     true_optimum: float | None = None
     optimizers: tuple[tuple[float, ...], ...] = ()
@@ -63,9 +66,9 @@ class Problem:
         return float(self.f(params))
 
     def evaluate(self, params: Params, generator: np.random.Generator) -> float:
-        """What an optimizer gets to see: the value under noise."""
+        """What an optimizer gets to see: the value, moved by the offset, under noise."""
         if self.observe is None:
-            return self.value(params) + self.noise * float(generator.standard_normal())
+            return self.value(params) + self.offset + self.noise * float(generator.standard_normal())
         params = self.space.validate(params)
         self.check_installed()
         return float(self.observe(params, generator))
