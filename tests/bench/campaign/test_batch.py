@@ -337,6 +337,13 @@ def test_all_are_observed_as_each_is() -> None:
         np.testing.assert_allclose(np.stack([observed, values], 1), single, rtol=1e-12)
 
 
+def test_a_batch_of_a_whole_suite_has_a_file_name_that_every_file_system_takes(tmp_path: Path) -> None:
+    suite = [Work(name, "sobol", 0) for name in suites()["bbob-d20"]]
+    names = {batch._file(group, tmp_path).name for group in (suite, suite[1:], suite[:1], [*suite[:1], *suite[2:]])}
+    assert len(names) == 4
+    assert max(len(name.encode()) for name in names) < 100
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.gpu
 @pytest.mark.parametrize(("task", "paper"), [("styblinski-tang-2", True), ("levy-10", False), ("levy-50", False)])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import hashlib
 import json
 import os
 import sys
@@ -46,6 +47,7 @@ from modeseek.errors import ConfigError, DeviceError
 from modeseek.execution.progress import progress_bar
 from modeseek.history import History
 
+MOST_NAMED = 3  # tasks in the text of a progress bar
 SAVE_EVERY = 10.0  # seconds: what a kill may cost
 MEMORY_SHARE = 0.8  # of a GPU's free memory, which a batch is planned to stay under
 
@@ -98,7 +100,9 @@ def _run_part(part: Sequence[Work], run: Progress, folder: Path, progress: bool)
 
 def _file(group: Sequence[Work], folder: Path) -> Path:
     first, last = group[0], group[-1]
-    others = "".join(f"+{name}" for name in dict.fromkeys(work.task_name for work in group) if name != first.task_name)
+    names = dict.fromkeys(work.task_name for work in group)
+    # The names themselves would be too long for a file system: a suite has 75 tasks of one size.
+    others = "" if len(names) == 1 else f"+{hashlib.sha256(repr([*names]).encode()).hexdigest()[:16]}"
     return folder / first.task_name / f"{first.method_name}.{first.replication}-{last.replication}{others}.batch"
 
 
@@ -206,7 +210,9 @@ def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool)
     problem = find_task(group[0].task)  # of the others, what counts here is the same
     total = _evaluations(group[0].task)
     method = _method(group, run.state)
-    name = f"{' and '.join(_by_task(group))}, {group[0].method} x {len(group)}"
+    tasks = list(_by_task(group))
+    named = " and ".join(tasks) if len(tasks) <= MOST_NAMED else f"{tasks[0]} and {len(tasks) - 1} others"
+    name = f"{named}, {group[0].method} x {len(group)}"
     done, saved = run.outcomes.shape[-1], time.monotonic()
     rest = range(done, total)
     for number in progress_bar(total, over=rest, done=done, show=progress, unit="evaluation", name=name, keep=False):
