@@ -25,7 +25,7 @@ from modeseek.bench.campaign.replication import (
     run_replication,
     stream,
 )
-from modeseek.bench.tasks import Problem, find_task
+from modeseek.bench.tasks import Problem, find_task, suites
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion, suggest
 from modeseek.errors import ConfigError, DeviceError
