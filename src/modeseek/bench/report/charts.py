@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from modeseek.bench.report import page
 from modeseek.bench.report.curves import Gathered
 from modeseek.bench.report.figures import band, counts, limits, styles
@@ -49,4 +47,4 @@ def regret_charts(gathered: Gathered) -> str:
 
 def rounded(values: Iterable[float]) -> list[float]:
     """Numbers for the page."""
-    return [float(f"{value:.{DIGITS}g}") for value in np.asarray(values, dtype=float)]
+    return [float(f"{value:.{DIGITS}g}") for value in values]

@@ -6,7 +6,7 @@ Names of tasks and methods are drawn as they are: a method may be called `$\\fra
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PALETTE = ("#d62728", "#ff7f0e", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#7f7f7f")
+PALETTE = (
+    *("#d62728", "#ff7f0e", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#17becf", "#7f7f7f"),
+    *("#bcbd22", "#4055c8", "#0f7b6c"),
+)
+# What most charts are about: these get the solid lines, as far as there are colours.
+PROMINENT = (
+    *("dms", "logei", "ucb", "cma", "vizier", "turbo", "gpsampler", "hebo", "sobol", "ax", "smac-hpo", "tpe"),
+    *("smac-bb", "qlognei", "nevergrad", "random"),
+)
 
 
 class Style(NamedTuple):
@@ -57,9 +65,16 @@ def limits(bands: Sequence[Band]) -> tuple[float, float]:
 
 
 def styles(gathered: Gathered) -> dict[str, Style]:
-    """A style per method, the same in every panel and figure; those that find no colour left are dashed or dotted."""
-    present = in_order({name for methods in gathered.values() for name in methods})
-    names = dict.fromkeys([*in_order(method_names()), *present])  # those that are not here keep their colours
+    """A style per method, the same in every panel and figure."""
+    return styles_of({name for methods in gathered.values() for name in methods})
+
+
+def styles_of(methods: Collection[str]) -> dict[str, Style]:
+    """A style per method; those that find no colour left are dashed or dotted."""
+    present = in_order(methods)
+    names = dict.fromkeys(
+        [*PROMINENT, *in_order(method_names()), *present]
+    )  # those that are not here keep their colours
     free = [(colour, line) for line in ("-", "--", ":", "-.") for colour in PALETTE]
     lines = dict(zip(names, itertools.cycle(free), strict=False))
     return {name: Style(*lines[name], thick=name.startswith("dms")) for name in present}

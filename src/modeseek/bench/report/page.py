@@ -20,7 +20,7 @@ from modeseek.bench.report.table import Table
 WIDE = 8  # columns
 LONG, LONG_NAME = 40, 26  # characters of cells, and of those in the first column, that are broken into lines
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
-SCRIPTS = ("charts.js",)
+SCRIPTS = ("charts.js", "scoreboard.js")
 
 
 def page(sections: Sequence[str], titles: Sequence[tuple[str, str]]) -> str:
@@ -40,8 +40,16 @@ def _file(name: str) -> str:
 
 def section(name: str, title: str, note: str, *parts: str) -> str:
     """A headline, a note on what is shown, and the parts."""
-    paragraphs = (f"<p>{_inline(paragraph)}</p>" for paragraph in note.split("\n\n"))
-    return "\n".join([f'<h2 id="{name}">{html.escape(title)}</h2>', *paragraphs, *parts])
+    return "\n".join([f'<h2 id="{name}">{html.escape(title)}</h2>', _paragraphs(note), *parts])
+
+
+def folded(title: str, text: str) -> str:
+    """Text that is shown when its title is clicked."""
+    return f"<details><summary>{html.escape(title)}</summary>{_paragraphs(text)}</details>"
+
+
+def _paragraphs(text: str) -> str:
+    return "\n".join(f"<p>{_inline(paragraph)}</p>" for paragraph in text.split("\n\n"))
 
 
 def image(path: Path, title: str) -> str:

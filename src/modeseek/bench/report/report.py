@@ -22,10 +22,12 @@ from modeseek.bench.report import (
     ingredients,
     page,
     presets,
+    scoreboard_section,
     seconds,
     theory,
 )
 from modeseek.bench.report.curves import MIN_PAIRS, REFERENCE, Gathered, gather, in_order
+from modeseek.bench.report.scoreboard import place_of
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_reach, summary_table
 from modeseek.bench.tasks import find_task, task_names, validation_names
@@ -71,7 +73,9 @@ def _check(results: Path) -> None:
 
 
 def _sections(results: Path) -> list[Section]:
-    records = list(Store(results))
+    everything = list(Store(results))
+    on_board = [record for record in everything if place_of(record.task) is not None]
+    records = [record for record in everything if place_of(record.task) is None]
     compared, ablated, removed, departed = ablations.split(gather(records))
     failures = Counter((record.task, record.method) for record in records if record.status == "failed")
     sections = [*_on_the_paper(compared, ablated, results), *_of_methods(compared, failures)]
@@ -103,14 +107,14 @@ def _sections(results: Path) -> list[Section]:
                 ingredients.table(removed),
             )
         )
-    return [
-        *sections,
+    sections += [
         *cost.campaign_sections(records),
         *distribution.sections(results),
         *theory.sections(results),
         *seconds.sections(results),
         *cost.sections(results),
     ]
+    return [*scoreboard_section.sections(on_board), *sections] if sections or on_board else []
 
 
 def _of_methods(gathered: Gathered, failures: Failures) -> list[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,19 +20,23 @@ class Section:
     table: Table | None = None
     draw: Callable[[Path], list[Path]] | None = None  # given a path without suffix
     interactive: Callable[[], str] | None = None  # in the HTML page, instead of the figure
+    explained: str = ""  # more of the note, folded up in the HTML page
+    more: Sequence[tuple[str, Table]] = ()  # titles and tables of `report.md`; `interactive` has these, and `table`
 
     def markdown(self) -> str:
         """Its part of `report.md`."""
-        parts = [f"## {self.title}", self.note]
+        parts = [f"## {self.title}", self.note, *filter(None, [self.explained])]
         if self.draw is not None:
             parts.append(f"![{self.title}]({self.name}.png)")
         if self.table is not None:
             parts.append(self.table.markdown())
+        parts += [f"### {title}\n\n{table.markdown()}" for title, table in self.more]
         return "\n" + "\n\n".join(parts) + "\n"
 
     def write(self, out: Path) -> tuple[list[Path], str]:
         """Its figure and its numbers as files in a folder, and its part of `report.html`."""
-        written, parts = [], []
+        written = []
+        parts = [page.folded("How to read this", self.explained)] if self.explained else []
         if self.draw is not None:
             written = self.draw(out / self.name)
             parts.append(page.image(written[0], self.title) if self.interactive is None else self.interactive())
@@ -40,5 +44,6 @@ class Section:
             if self.table.rows:
                 written.append(out / f"{self.name}.csv")
                 written[-1].write_text(self.table.csv())
-            parts.append(page.table(self.table))
+            if not self.more:
+                parts.append(page.table(self.table))
         return written, page.section(self.name, self.title, self.note, *parts)

@@ -92,18 +92,19 @@ function tip(figure, chart, event, x, y) {
   box.style.top = `${Math.max(0, top + offset - 30)}px`;
 }
 
-// Draw a chart and draw it anew whenever its width changes.
+// Call back whenever the width of an element has changed.
+function onWidth(element, callback) {
+  let width = element.clientWidth;
+  new ResizeObserver(() => {
+    if (element.clientWidth !== width) callback(width = element.clientWidth);
+  }).observe(element);
+}
+
+// Draw a chart in a figure, in the place of the one before.
 function show(figure, chart) {
+  if (!figure.chart) onWidth(figure, () => draw(figure, figure.chart));
   figure.chart = chart;
   draw(figure, chart);
-  if (figure.observer) return;
-  let width = figure.clientWidth;
-  figure.observer = new ResizeObserver(() => {
-    if (figure.clientWidth === width) return;
-    width = figure.clientWidth;
-    draw(figure, figure.chart);
-  });
-  figure.observer.observe(figure);
 }
 
 function legend() {
