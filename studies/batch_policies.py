@@ -26,7 +26,7 @@ from torch import Tensor
 from modeseek import DMSConfig
 from modeseek.bench.methods.acquisitions import ACQUISITIONS, maximize
 from modeseek.bench.methods.botorch_methods import botorch_model
-from modeseek.bench.methods.information import GIBBON, gibbon
+from modeseek.bench.methods.information import BatchGIBBON, gibbon
 from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.dms import Found, Suggestion, row_of, seek
@@ -36,7 +36,7 @@ from modeseek.modes import modes
 from modeseek.paths import Paths, draw_paths, maxima
 from modeseek.proposer import Proposer, Settings, Stream, choose, generator, suggest_all
 from modeseek.space import Space
-from modeseek.surrogate import GP, OnGP, Rho
+from modeseek.surrogate import GP
 from modeseek.typing import Array
 
 SAMPLES = 256  # of x*, where a policy chooses among them
@@ -109,29 +109,6 @@ def acquired(name: str, asked: Asked) -> Tensor:
         x = torch.cat([x, best[:, None]], -2)
         gp = gp.condition(best[:, None])
     return x
-
-
-@dataclass(frozen=True)
-class BatchGIBBON(OnGP):
-    """GIBBON of one more input of a batch (Moss et al. 2021): its own, and how new it is to those expected."""
-
-    alone: GIBBON
-    expecting: GP
-
-    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
-        """At x (b x m x d): b x m."""
-        return self.label_and_grad(x)[0]
-
-    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
-        """At x (b x m x d), and the gradient there: b x m, b x m x d."""
-        value, grad = self.alone.label_and_grad(x)
-        noise = self.gp.hyperparameters.noise[..., None]
-        for sign, gp in ((1, self.expecting), (-1, self.gp)):
-            at = gp.moments(x)
-            variance = at.sigma.square() + noise
-            value = value + 0.5 * sign * variance.log()
-            grad = grad + OnGP(gp).chain(x, at, torch.zeros_like(variance), 0.5 * sign / variance)
-        return value, grad
 
 
 def gibbon_batch(asked: Asked) -> Tensor:

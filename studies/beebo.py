@@ -4,9 +4,9 @@
     python -m studies.beebo --policy ask --shifted --device cuda --out beebo.jsonl  # optima elsewhere
     python -m studies.beebo --show beebo.jsonl
 
-100 uniform points at least 0.5 (Euclidean, on the unit cube) from the optima, then ten rounds of 100, without noise, five
-seeds. What is reported is how far the best value has come from the best of the design (0) to the optimum (1), a mean
-over seeds. Published Thompson sampling draws from 10,000 Sobol points that are not scrambled: the middle of the box is
+100 uniform points at least 0.5 (Euclidean, on the unit cube) from the optima, then ten rounds of 100, without noise,
+five seeds. What is reported is how far the best value has come from the best of the design (0) to the optimum (1), a
+mean over seeds. Published Thompson sampling draws from 10,000 Sobol points that are not scrambled: the middle of the box is
 one of them, where Ackley and Rastrigin have their optimum. With `--shifted` optima are at random points of the middle
 60 % of the box, others for each seed.
 """

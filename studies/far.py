@@ -78,7 +78,7 @@ class Region:
         self.good, self.bad = np.zeros(self.b, int), np.zeros(self.b, int)
 
     def learn(self, newest: Array) -> None:
-        """After a round whose best values are these (b); a region that has become too small starts anew, where it is."""
+        """After a round whose best values are these (b); a region that is too small starts anew."""
         better = newest > self.best + 1e-3 * np.abs(np.where(np.isinf(self.best), 0, self.best))
         self.good, self.bad = np.where(better, self.good + 1, 0), np.where(better, 0, self.bad + 1)
         grow, shrink = self.good >= SUCCESSES, self.bad >= self.patience
@@ -209,7 +209,9 @@ class CMAES:
         self.path_sigma = (1 - self.c_sigma) * self.path_sigma + rate * white
         expected = math.sqrt(self.d) * (1 - 1 / (4 * self.d) + 1 / (21 * self.d**2))
         length = np.linalg.norm(self.path_sigma)
-        straight = length / math.sqrt(1 - (1 - self.c_sigma) ** (2 * self.generation)) < (1.4 + 2 / (self.d + 1)) * expected
+        straight = (
+            length / math.sqrt(1 - (1 - self.c_sigma) ** (2 * self.generation)) < (1.4 + 2 / (self.d + 1)) * expected
+        )
         rate = math.sqrt(self.c_path * (2 - self.c_path) * self.effective)
         self.path = (1 - self.c_path) * self.path + straight * rate * step
         lost = (1 - straight) * self.c_one * self.c_path * (2 - self.c_path)

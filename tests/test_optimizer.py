@@ -119,7 +119,7 @@ def test_pending_points_enter_the_surrogate():
     opt = run(Optimizer(BOX, seed=0, config=CHEAP, n_initial=5), 6)
     first, second = opt.ask(2)
     assert opt.suggestion.gp.X.shape == (1, 7, 2)
-    assert opt.suggestion.gp.X[0, -1].tolist() == list(first.unit)
+    assert opt.suggestion.gp.X[0, -1].tolist() == pytest.approx(first.unit, abs=1e-12)
     assert second.unit != first.unit
 
 

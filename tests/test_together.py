@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 from modeseek import Categorical, Float, Int, Linear, Optimizer, Space
-from modeseek.history import APART
+from modeseek.history import APART, History
+from modeseek.proposer import Proposer, Settings
 from modeseek.together import TOGETHER, propose_together
 from shared import BOX, CHEAP, SMALLEST, run, sphere
 
@@ -78,9 +81,27 @@ def test_they_spread_where_little_is_known_and_gather_where_much_is() -> None:
     assert spread(60) < spread(11)
 
 
+@pytest.mark.parametrize("q", [3, TOGETHER])
+def test_problems_side_by_side_get_what_they_would_alone(q: int) -> None:
+    histories = []
+    for i in range(2):
+        X = np.random.default_rng(i).random((9, 2))
+        histories.append(History.of(X, -np.square(X - 0.3 - 0.2 * i).sum(-1)))
+
+    def proposers() -> list[Proposer]:
+        return [Proposer(BOX, Settings.of(seed=i, config=SMALLEST, n_initial=5)) for i in range(2)]
+
+    together = propose_together(proposers(), histories, 9, q)
+    for i, of_row in enumerate(together):
+        (alone,) = propose_together(proposers()[i : i + 1], histories[i : i + 1], 9, q)
+        assert len(of_row) == len(alone) == q
+        np.testing.assert_allclose([p.point for p in of_row], [p.point for p in alone], atol=1e-4)
+
+
 def test_black_box_constraints_go_one_by_one() -> None:
     opt = Optimizer(BOX, seed=0, config=SMALLEST, n_initial=5)
     for x in np.random.default_rng(0).uniform(-5, 5, (8, 2)):
         opt.tell_params(x, sphere(x), constraints=[float(x[0])])
-    proposals = propose_together(opt._proposer, opt._trials.history("minimize"), 8, TOGETHER)
-    assert [proposal.origin for proposal in proposals] == ["model"]
+    with mock.patch("modeseek.together.TOGETHER", 2), mock.patch("modeseek.together.optima") as drawn:
+        assert len(opt.ask(2)) == 2
+    drawn.assert_not_called()

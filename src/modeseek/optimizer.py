@@ -18,7 +18,7 @@ from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, SpaceChangedWarning, SpaceExhausted, TrialFailedWarning
+from modeseek.errors import ConfigError, SpaceChangedWarning, TrialFailedWarning
 from modeseek.fronts import as_reference
 from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
@@ -238,16 +238,7 @@ class Optimizer:
         left = None if left is None else whole_number("left", left, 1)
         if n is None:
             return self._ask(1, left, fixed)[0]
-        count = whole_number("n", n, 1)
-        asked: list[Trial] = []
-        while len(asked) < count:
-            try:
-                asked += self._ask(count - len(asked), None if left is None else max(left - len(asked), 1), fixed)
-            except SpaceExhausted:
-                if not asked:
-                    raise
-                break
-        return asked
+        return self._ask(whole_number("n", n, 1), left, fixed)
 
     def tell(
         self,
@@ -370,11 +361,11 @@ class Optimizer:
             raise ConfigError(f"with {len(self.direction)} objectives {otherwise}")
         return self.direction
 
-    def _ask(self, most: int, left: int | None, fixed: Mapping[str, Any] | None) -> list[Trial]:
-        """At least one trial and no more than that."""
+    def _ask(self, n: int, left: int | None, fixed: Mapping[str, Any] | None) -> list[Trial]:
+        """So many trials; fewer where a finite space has no more."""
         history = self._trials.history(self.direction, self.reference)
         with self._proposer.holding(fixed) as region:
-            proposals = propose_together(self._proposer, history, len(self._trials), most, left)
+            proposals = propose_together([self._proposer], [history], len(self._trials), n, left)[0]
         decode = self.space.decode if region is None else region.params
         asked = [self._trials.append(decode(point), origin) for point, origin in proposals]
         return [self._trials.timed(trial, started=time.time()) for trial in asked]

@@ -270,18 +270,25 @@ def propose_all(
         histories: one per proposer, all with as many points of each kind.
         number, left: as in `Proposer.propose`, the same for all.
     """
+    return propose_with(proposers, histories, number, left)[0]
+
+
+def propose_with(
+    proposers: Sequence[Proposer], histories: Sequence[History], number: int, left: int | None = None
+) -> tuple[list[Proposal], Suggestion | None]:
+    """As `propose_all`, and the suggestion that the proposals are from; None while the initial design goes on."""
     for proposer, history in zip(proposers, histories, strict=True):
         proposer.check_not_exhausted(history)
     if proposers[0].needs_design(histories[0]):
         rows = zip(proposers, histories, strict=True)
-        return [Proposal(proposer.design_point(history, number), "initial") for proposer, history in rows]
+        return [Proposal(proposer.design_point(history, number), "initial") for proposer, history in rows], None
     suggestion = suggest_all(proposers, histories, number, left)
     proposals = []
     for row, (proposer, history) in enumerate(zip(proposers, histories, strict=True)):
         of_row = suggestion.row(row)
         proposals.append(Proposal(proposer.choose(of_row, history, number), "model"))
         proposer.learn(of_row)
-    return proposals
+    return proposals, suggestion
 
 
 def suggest_all(
@@ -307,7 +314,7 @@ def suggest_all(
             None if None in states else State.of_rows([state for state in states if state is not None]),
             stack([history.without_outcome for history in histories]),
             stack([history.constraints for history in histories]) if histories[0].constraints.size else None,
-            rounding(_common_space(proposers), device, proposers[0].region),
+            common_rounding(proposers),
             left=left,
             region=proposers[0].region,
             embedding=embedding_of(_common_space(proposers), device),
@@ -331,6 +338,11 @@ def _common_space(proposers: Sequence[Proposer]) -> Space:
     if discrete and any(space != first for space in others):
         raise ValueError("problems with discrete parameters share a batch only if they have the same space")
     return first
+
+
+def common_rounding(proposers: Sequence[Proposer]) -> Rounding | None:
+    """What an evaluation makes of a point, of problems side by side."""
+    return rounding(_common_space(proposers), proposers[0].settings.device, proposers[0].region)
 
 
 def rounding(space: Space, device: torch.device, region: Region | None = None) -> Rounding | None:

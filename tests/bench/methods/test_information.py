@@ -52,6 +52,14 @@ def gibbon(c: Case) -> tuple[Surrogate, AcquisitionFunction]:
     return information.GIBBON(c.gp, theirs.posterior_max_values.T), theirs
 
 
+def gibbon_batch(c: Case) -> tuple[Surrogate, AcquisitionFunction]:
+    alone, theirs = gibbon(c)
+    assert isinstance(alone, information.GIBBON)
+    pending = torch.rand(1, 3, c.x.shape[-1], dtype=torch.float64, generator=generator(9))
+    theirs.set_X_pending(pending[0])
+    return information.BatchGIBBON(c.gp, alone, c.gp.condition(pending)), theirs
+
+
 def jes(c: Case) -> tuple[Surrogate, AcquisitionFunction]:
     theirs = qJointEntropySearch(
         botorch_model(c.gp), optimal_inputs=c.x_star[0], optimal_outputs=c.f_star[0, :, None], estimation_type="LB"
@@ -64,7 +72,7 @@ def pes(c: Case) -> tuple[Surrogate, AcquisitionFunction]:
     return information.about_optimum(information.PES, c.gp, c.x_star, c.f_star), theirs
 
 
-@pytest.mark.parametrize("both", [gibbon, jes, pes], ids=lambda both: both.__name__)
+@pytest.mark.parametrize("both", [gibbon, gibbon_batch, jes, pes], ids=lambda both: both.__name__)
 @pytest.mark.parametrize("d", [1, 4])
 def test_values_and_gradients_are_botorchs(
     both: Callable[[Case], tuple[Surrogate, AcquisitionFunction]], d: int

@@ -217,7 +217,7 @@ def _run_batch(group: Sequence[Work], run: Progress, file: Path, progress: bool)
     rest = range(done, total)
     for number in progress_bar(total, over=rest, done=done, show=progress, unit="evaluation", name=name, keep=False):
         try:
-            ahead = _advance(run, method, total - number) if number >= problem.n_initial else run
+            ahead = _advance(run, method, problem.q, total - number) if number == run.X.shape[1] else run
             outcomes = torch.cat([run.outcomes, _observe(ahead.X[:, number], group, number)[..., None]], -1)
         except Exception as error:
             out_of_memory = isinstance(error.__cause__ or error, torch.cuda.OutOfMemoryError)
@@ -271,18 +271,18 @@ def _method(group: Sequence[Work], state: dict[str, Tensor]) -> SideBySide:
     return method
 
 
-def _advance(run: Progress, method: SideBySide, left: int) -> Progress:
-    """With the next point of each replication, snapped."""
+def _advance(run: Progress, method: SideBySide, q: int, left: int) -> Progress:
+    """With the next points of each replication, snapped."""
     began = time.perf_counter()
     histories = [History.of(X, Y) for X, Y in zip(run.X.numpy(), run.outcomes[0].numpy(), strict=True)]
-    points = method(histories, left)
-    x_next = np.concatenate([space.snap(point[None]) for space, point in zip(method.spaces, points, strict=True)])
+    points = method.batch(histories, q, left)
+    x_next = np.stack([space.snap(some) for space, some in zip(method.spaces, points, strict=True)])
     course = copy.deepcopy(run.course)
     course.add(time.perf_counter() - began, method.seconds, method.fit_evaluations)
     fell_back = run.fell_back
     if method.fell_back is not None:
         fell_back = torch.cat([fell_back, torch.tensor(method.fell_back, dtype=torch.bool)[:, None]], 1)
-    X = torch.cat([run.X, torch.from_numpy(x_next)[:, None]], 1)
+    X = torch.cat([run.X, torch.from_numpy(x_next)], 1)
     return replace(run, X=X, fell_back=fell_back, state=method.state, course=course)
 
 

@@ -220,4 +220,4 @@ def _tensors_of(work: Work) -> tuple[object, ...]:
     if problem.values is None:
         return work.method, work.config, problem.name
     rounded = None if all(is_continuous(problem.space)) else problem.space  # one rounds for all
-    return work.method, work.config, problem.d, problem.n_initial, problem.budget, rounded
+    return work.method, work.config, problem.d, problem.n_initial, problem.budget, problem.q, rounded

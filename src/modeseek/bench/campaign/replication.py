@@ -13,7 +13,7 @@ import subprocess
 import time
 import traceback
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 import modeseek
 from modeseek.bench.campaign.records import Record, work_key
 from modeseek.bench.loading import is_file_name
-from modeseek.bench.methods import OF_THE_PAPER, PRESETS, check_method_name, make_method
+from modeseek.bench.methods import OF_THE_PAPER, PRESETS, Method, check_method_name, make_method
 from modeseek.bench.tasks import Problem, find_task
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
@@ -199,20 +199,30 @@ def run_replication(work: Work) -> Record:
         method = make_method(parse_method(work.method)[0], problem.space, seed, config=work.config, device=work.device)
         inputs = list(initial_design(problem, work.replication))
         for number in range(total):
-            if number >= problem.n_initial:
+            if number == len(inputs):
                 began = time.perf_counter()
-                u = method(History.of(inputs, observed), total - number)
+                points = _proposals(method, History.of(inputs, observed), problem.q, total - number)
                 spent = time.perf_counter() - began
                 course.add(spent, getattr(method, "seconds", {}), getattr(method, "fit_evaluations", 0))
                 if (without := getattr(method, "fell_back", None)) is not None:
                     fell_back.append(without)
-                inputs.append(problem.space.snap(u[None])[0])
+                inputs.extend(problem.space.snap(points))
             outcome = observe(problem, inputs[number], work.replication, number)
             observed.append(outcome[0])
             values.append(outcome[1])
     except Exception:
         error = traceback.format_exc()
     return record_of(work, 1, np.array(inputs), observed, values, course, fell_back or None, error)
+
+
+def _proposals(method: Method, history: History, q: int, left: int) -> Array:
+    """The next q points of a method, q x d."""
+    if q == 1:
+        return method(history, left)[None]
+    batch: Callable[..., Array] | None = getattr(method, "batch", None)
+    if batch is None:
+        raise ConfigError("this method proposes one point at a time; for rounds it needs batch(history, q, left)")
+    return batch(history, q, left)
 
 
 def record_of(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from modeseek import paths
-from modeseek.bench.methods.information import CANDIDATES, OPTIMA, gibbon, jes, pes
+from modeseek.bench.methods.information import CANDIDATES, OPTIMA, BatchGIBBON, gibbon, jes, pes
 from modeseek.bench.methods.method import SideBySide, not_known, timed
 from modeseek.computing import computing
 from modeseek.design import sobol
@@ -155,6 +155,10 @@ class Acquisition(SideBySide):
 
     def __call__(self, histories: Sequence[History], left: int | None = None) -> Array:
         """The next points, b x d."""
+        return self.batch(histories, 1)[:, 0]
+
+    def batch(self, histories: Sequence[History], q: int, left: int | None = None) -> Array:
+        """The next q points of each, b x q x d, one by one with those before expected at the surrogate's mean."""
         self.seconds = {}
         number, device = len(histories[0].Y), torch.device(self.device)
         X = torch.from_numpy(np.stack([history.X for history in histories])).to(device)
@@ -165,10 +169,25 @@ class Acquisition(SideBySide):
                 gp = fit(X, standardize(Y), self._warm)
                 self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
             with timed(self.seconds, "acquire"):
-                function = ACQUISITIONS[self.name](gp, draws)
-                ends, x_next = maximize(function, draws)
-                points = x_next.cpu().numpy()  # which waits for a GPU
-                return self._without_repeats(function, points, ends.cpu().numpy(), histories)
+                found, expecting = [], gp
+                for _ in range(q):
+                    function = self._function(gp, expecting, draws)
+                    ends, x_next = maximize(function, draws)
+                    points = x_next.cpu().numpy()  # which waits for a GPU
+                    points = self._without_repeats(function, points, ends.cpu().numpy(), histories)
+                    found.append(points)
+                    if len(found) < q:
+                        expecting = expecting.condition(torch.from_numpy(points).to(X)[:, None])
+                        rows = zip(histories, points, strict=True)
+                        histories = [history.with_pending(point[None]) for history, point in rows]
+                return np.stack(found, 1)
+
+    def _function(self, gp: GP, expecting: GP, draws: Draws) -> Surrogate:
+        """What is maximized next, where `gp` is what is known, and `expecting` has the batch so far as expected."""
+        if self.name == "gibbon" and expecting is not gp:
+            return BatchGIBBON(gp, gibbon(gp, draws), expecting)
+        of = gp if self.name == "ts" else expecting  # a draw of its own for each
+        return ACQUISITIONS[self.name](of, draws)
 
     def _without_repeats(self, function: Surrogate, x: Array, ends: Array, histories: Sequence[History]) -> Array:
         def value_of(row: int) -> Callable[[Array], Array]:

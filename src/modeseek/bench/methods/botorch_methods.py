@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import (
@@ -22,6 +23,7 @@ from botorch.acquisition.analytic import (
     UpperConfidenceBound,
 )
 from botorch.acquisition.joint_entropy_search import qJointEntropySearch
+from botorch.acquisition.logei import qLogExpectedImprovement
 from botorch.acquisition.max_value_entropy_search import qLowerBoundMaxValueEntropy
 from botorch.acquisition.predictive_entropy_search import qPredictiveEntropySearch
 from botorch.acquisition.thompson_sampling import PathwiseThompsonSampling
@@ -40,6 +42,7 @@ from torch import Tensor
 from modeseek.bench.methods.acquisitions import RAW_SAMPLES, RESTARTS
 from modeseek.bench.methods.method import check_history, not_known, tensors, timed
 from modeseek.computing import computing
+from modeseek.errors import ConfigError
 from modeseek.history import History
 from modeseek.outcome_transforms import standardize
 from modeseek.proposer import Stream, generator
@@ -102,8 +105,16 @@ class Acquisition(ABC):
         """Of `optimize_acqf`."""
         return {}
 
+    def batch_acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:
+        """The function of several points at once, where BoTorch has one."""
+        raise ConfigError(f"BoTorch's {type(self).__name__} proposes one point at a time; LogEI and GIBBON can do more")
+
     def __call__(self, history: History, left: int | None = None) -> Array:
         """The next point, d."""
+        return np.asarray(self.batch(history, 1)[0])
+
+    def batch(self, history: History, q: int, left: int | None = None) -> Array:
+        """The next q points, q x d, by `optimize_acqf`, one after the other ("sequential greedy")."""
         check_history(history, self.space)
         self.seconds = {}
         X, Y = tensors(history, self.device)
@@ -112,30 +123,37 @@ class Acquisition(ABC):
             gp = fit(X, standardize(Y), self._warm)
             self._warm, self.fit_evaluations = gp.hyperparameters, gp.evaluations
         with timed(self.seconds, "acquire"), _seeded(seed, X.device), _quiet():
-            x, function = self._maximize(gp)
-            return not_known(self.space, x.clamp(0, 1).cpu().numpy(), history, _value_of(function, gp), self.seed)
+            found, function = self._maximize(gp, q)
+            points: list[Array] = []
+            for x in found.clamp(0, 1).cpu().numpy():
+                points.append(not_known(self.space, x, history, _value_of(function, gp), self.seed))
+                history = history.with_pending(points[-1][None])
+            return np.stack(points)
 
-    def _maximize(self, gp: GP) -> tuple[Tensor, AcquisitionFunction | None]:
-        """The best point, d, whatever goes wrong in a dependency, and the function if there is one."""
+    def _maximize(self, gp: GP, q: int) -> tuple[Tensor, AcquisitionFunction | None]:
+        """The best points, q x d, whatever goes wrong in a dependency, and the function if there is one."""
         function: AcquisitionFunction | None = None
         try:
-            function = self.acquisition(gp, botorch_model(gp))
+            function = (self.acquisition if q == 1 else self.batch_acquisition)(gp, botorch_model(gp))
             x, value = optimize_acqf(
                 function,
                 _unit_cube(gp),
-                q=1,
+                q=q,
+                sequential=q > 1,
                 num_restarts=self.num_restarts,
                 raw_samples=self.raw_samples,
                 options=self.options,
             )
             self.fell_back = value is None or not bool(x.isfinite().all() and value.isfinite().all())
+        except ConfigError:
+            raise
         except (RuntimeError, ValueError, ArithmeticError):  # BoTorch's and linear_operator's errors are RuntimeErrors
             self.fell_back = True
-        return self._best_raw_sample(gp, function) if self.fell_back else x[0].detach(), function
+        return self._best_raw_samples(gp, function, q) if self.fell_back else x.detach(), function
 
-    def _best_raw_sample(self, gp: GP, function: AcquisitionFunction | None) -> Tensor:
+    def _best_raw_samples(self, gp: GP, function: AcquisitionFunction | None, q: int) -> Tensor:
         x = draw_sobol_samples(_unit_cube(gp), n=self.raw_samples, q=1).squeeze(-2)
-        return x[_values_or_labels(function, gp, x).argmax()]
+        return x[_values_or_labels(function, gp, x).topk(q).indices]
 
 
 class PI(Acquisition):
@@ -157,6 +175,9 @@ class LogEI(Acquisition):
 
     def acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
         return LogExpectedImprovement(model, best_f=gp.y.max())
+
+    def batch_acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
+        return qLogExpectedImprovement(model, best_f=gp.y.max())
 
 
 class UCB(Acquisition):
@@ -191,6 +212,8 @@ class GIBBON(Acquisition):
     def acquisition(self, gp: GP, model: SingleTaskGP) -> AcquisitionFunction:  # noqa: D102
         x = torch.rand(self.candidates, gp.X.shape[-1], dtype=gp.X.dtype, device=gp.X.device)
         return qLowerBoundMaxValueEntropy(_WithMarginals(model, gp), candidate_set=x)
+
+    batch_acquisition = acquisition
 
 
 class _WithMarginals(SingleTaskGP):

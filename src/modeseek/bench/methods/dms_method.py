@@ -11,8 +11,9 @@ from modeseek.bench.methods.method import SideBySide
 from modeseek.config import DMSConfig
 from modeseek.dms import State
 from modeseek.history import History
-from modeseek.proposer import Proposer, Settings, propose_all
+from modeseek.proposer import Proposer, Settings
 from modeseek.space import Space
+from modeseek.together import propose_together
 from modeseek.typing import Array
 
 
@@ -28,14 +29,18 @@ class DMS(SideBySide):
 
     def __call__(self, histories: Sequence[History], left: int | None = None) -> Array:
         """The next points, b x d."""
-        proposals = propose_all(self.proposers, histories, len(histories[0].Y), left)
+        return self.batch(histories, 1, left)[:, 0]
+
+    def batch(self, histories: Sequence[History], q: int, left: int | None = None) -> Array:
+        """The next q points of each, b x q x d."""
+        batches = propose_together(self.proposers, histories, len(histories[0].Y), q, left)
         suggestions = [proposer.suggestion for proposer in self.proposers]
         self.fell_back = [bool(suggestion.fell_back) for suggestion in suggestions if suggestion is not None]
         if suggestions[0] is not None:
             self.seconds, self.fit_evaluations = suggestions[0].seconds, suggestions[0].gp.evaluations
         for proposer in self.proposers:
             proposer.suggestion = None  # its tensors are those of the whole batch
-        return np.stack([proposal.point for proposal in proposals])
+        return np.array([[proposal.point for proposal in batch] for batch in batches])
 
     @property
     def state(self) -> dict[str, Tensor]:

@@ -88,6 +88,29 @@ class GIBBON(OnGP):
         return -0.5 * (1 - share * q).clamp_min(MIN_GIBBON).log()
 
 
+@dataclass(frozen=True)
+class BatchGIBBON(OnGP):
+    """GIBBON of one more input of a batch (Moss et al. 2021): its own, and how new it is to those expected."""
+
+    alone: GIBBON
+    expecting: GP
+
+    def label(self, x: Tensor, rho: Rho = 0.0) -> Tensor:
+        """At x (b x m x d): b x m."""
+        return self.label_and_grad(x)[0]
+
+    def label_and_grad(self, x: Tensor, rho: Rho = 0.0) -> tuple[Tensor, Tensor]:
+        """At x (b x m x d), and the gradient there: b x m, b x m x d."""
+        value, grad = self.alone.label_and_grad(x)
+        noise = self.gp.hyperparameters.noise[..., None]
+        for sign, gp in ((1, self.expecting), (-1, self.gp)):
+            at = gp.moments(x)
+            variance = at.sigma.square() + noise
+            value = value + 0.5 * sign * variance.log()
+            grad = grad + OnGP(gp).chain(x, at, torch.zeros_like(variance), 0.5 * sign / variance)
+        return value, grad
+
+
 def gibbon(gp: GP, draws: Draws) -> GIBBON:
     """GIBBON with samples of f*."""
     *batch, _, d = gp.X.shape

@@ -24,6 +24,7 @@ OTHERS = 4096  # points not yet known that are looked at where the one chosen is
 class Method(Protocol):
     """One object per replication, called once per iteration with a history that grows.
 
+    For tasks in rounds it has `batch(history, q, left)`, which gives the next q points at once, q x d.
     It may also have `seconds` (of the last call, by stage), `fit_evaluations` (calls of the GP fit's objective) and
     `fell_back` (whether the last call did without what the method is about, such as DMS without its model); these go
     into the records.
@@ -52,6 +53,10 @@ class SideBySide(ABC):
     @abstractmethod
     def __call__(self, histories: Sequence[History], left: int | None = None) -> Array:
         """The next points, b x d, from histories with as many observations."""
+
+    @abstractmethod
+    def batch(self, histories: Sequence[History], q: int, left: int | None = None) -> Array:
+        """The next q points of each, to be evaluated at once, b x q x d."""
 
     @property
     @abstractmethod
@@ -88,6 +93,11 @@ class Alone:
         """The next point, d."""
         check_history(history, self.method.spaces[0])
         return np.asarray(self.method([history], left)[0])
+
+    def batch(self, history: History, q: int, left: int | None = None) -> Array:
+        """The next q points, to be evaluated at once, q x d."""
+        check_history(history, self.method.spaces[0])
+        return np.asarray(self.method.batch([history], q, left)[0])
 
 
 def check_history(history: History, space: Space) -> None:

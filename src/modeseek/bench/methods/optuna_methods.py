@@ -30,7 +30,7 @@ MOST_ASKS = 20  # for one point
 class OptunaMethod(ABC):
     """A sampler and its study; the sampler's generator is seeded once and then runs on.
 
-    New rows of the history are told to the study: the row that was asked for finishes its trial, others (an initial
+    New rows of the history are told to the study: a row that was asked for finishes its trial, others (an initial
     design, points of someone else) are added. A history that does not continue the one before starts a new study.
 
     In a space with discrete parameters a point that is known is not evaluated again: the study is told what is known
@@ -42,7 +42,7 @@ class OptunaMethod(ABC):
         self.space, self.seed = space, seed
         self.seconds: dict[str, float] = {}
         self._study: Study | None = None
-        self._asked: tuple[Trial, Array] | None = None
+        self._asked: list[tuple[Trial, Array]] = []
         self._told: History | None = None
 
     @abstractmethod
@@ -51,6 +51,10 @@ class OptunaMethod(ABC):
 
     def __call__(self, history: History, left: int | None = None) -> Array:
         """The next point, d."""
+        return np.asarray(self.batch(history, 1)[0])
+
+    def batch(self, history: History, q: int, left: int | None = None) -> Array:
+        """The next q points, q x d, each asked for while those before are running."""
         optuna = _optuna()
         from modeseek.integrations.optuna_trials import distribution
 
@@ -59,21 +63,26 @@ class OptunaMethod(ABC):
         with timed(self.seconds, "acquire"), _quiet():
             if self._study is None or not self._continues(history):
                 self._study = optuna.create_study(direction="maximize", sampler=self.sampler(self.seed % 2**32))
-                self._asked = self._told = None
+                self._asked, self._told = [], None
             distributions = {name: distribution(self.space[name]) for name in self.space.names}
             self._tell(self._study, history, distributions)
-            return self._ask(self._study, history, distributions)
+            return np.stack([self._ask(self._study, history, distributions) for _ in range(q)])
 
     def _ask(self, study: Study, history: History, distributions: dict[str, BaseDistribution]) -> Array:
+        optuna = _optuna()
         for _ in range(MOST_ASKS):
             trial = study.ask(fixed_distributions=distributions)
             point = self.space.encode(_from_named(self.space, trial.params))
-            if all(is_continuous(self.space)) or len(fresh(point[None], history.proposed)):
-                self._asked = trial, point
+            known = np.concatenate([history.proposed, *(there[None] for _, there in self._asked)])
+            if all(is_continuous(self.space)) or len(fresh(point[None], known)):
+                self._asked.append((trial, point))
                 return point
             same = np.abs(history.X - point).max(-1) <= SAME_POINT
+            if not same.any():  # it is running
+                study.tell(trial, state=optuna.trial.TrialState.FAIL)
+                continue
             study.tell(trial, float(history.Y[same].mean()))
-        self._asked = None
+        history = history.with_pending(np.array([there for _, there in self._asked]).reshape(-1, self.space.d))
         return not_known(self.space, point, history, lambda points: np.zeros(len(points)), self.seed)
 
     def _continues(self, history: History) -> bool:
@@ -90,14 +99,16 @@ class OptunaMethod(ABC):
 
         known = 0 if self._told is None else len(self._told.Y)
         for x, y in zip(history.X[known:], history.Y[known:].tolist(), strict=True):
-            if self._asked is not None and np.abs(self._asked[1] - x).max() <= SAME_POINT:
-                study.tell(self._asked[0], y)
-                self._asked = None
+            asked = next((pair for pair in self._asked if np.abs(pair[1] - x).max() <= SAME_POINT), None)
+            if asked is not None:
+                study.tell(asked[0], y)
+                self._asked = [pair for pair in self._asked if pair is not asked]
                 continue
             params = _to_named(self.space, self.space.decode(x))
             study.add_trial(create_trial(params=params, distributions=distributions, value=y))
-        if self._asked is not None:  # nobody evaluated it
-            study.tell(self._asked[0], state=TrialState.FAIL)
+        for trial, _ in self._asked:  # nobody evaluated it
+            study.tell(trial, state=TrialState.FAIL)
+        self._asked = []
         self._told = history
 
 

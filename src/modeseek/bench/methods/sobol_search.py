@@ -10,6 +10,7 @@ from modeseek.bench.methods.method import check_history, timed
 from modeseek.history import History, fresh
 from modeseek.proposer import Stream, is_continuous, remaining, seeds
 from modeseek.space import Space
+from modeseek.together import distinct
 from modeseek.typing import Array
 
 SPARE = 256  # points of the sequence looked at for one that is not known
@@ -24,15 +25,19 @@ class SobolSearch:
 
     def __call__(self, history: History, left: int | None = None) -> Array:
         """The next point, d."""
+        return np.asarray(self.batch(history, 1)[0])
+
+    def batch(self, history: History, q: int, left: int | None = None) -> Array:
+        """The next q points, q x d; in a finite space fewer where no more remain."""
         check_history(history, self.space)
         self.seconds = {}
         with timed(self.seconds, "acquire"):
             engine = SobolEngine(self.space.d, scramble=True, seed=self.seed)
-            points = engine.fast_forward(len(history.Y)).draw(SPARE, dtype=torch.float64).numpy()
+            points = engine.fast_forward(len(history.Y)).draw(q + SPARE, dtype=torch.float64).numpy()
             if all(is_continuous(self.space)):
-                return np.asarray(points[0])
-            points = fresh(self.space.snap(points), history.proposed)
-            if not len(points):
+                return np.asarray(points[:q])
+            points = distinct(fresh(self.space.snap(points), history.proposed))
+            if len(points) < q:
                 rng = np.random.default_rng(seeds(self.seed, Stream.OTHER, len(history.Y)))
-                points = remaining(self.space, history.proposed, rng)
-            return np.asarray(points[0])
+                points = distinct(np.concatenate([points, remaining(self.space, history.proposed, rng)]))
+            return np.asarray(points[:q])

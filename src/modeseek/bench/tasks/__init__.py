@@ -1,10 +1,11 @@
 """The paper's 12 synthetic and 4 real tasks by name, `find_task("levy-10")`, a set for validation, and public suites.
 
-All are to be maximized, each with its facts.
+All are to be maximized, each with its facts. `find_task("levy-10@q50")` is Levy-10 in rounds of 50 evaluations at once.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from modeseek.bench.loading import is_file_name, load_object
@@ -15,6 +16,7 @@ from modeseek.errors import ConfigError
 
 __all__ = ["Problem", "find_task", "suites", "task_names", "validation_names"]
 
+IN_ROUNDS = re.compile(r"(.+)@q([1-9]\d{0,3})")
 _PAPER = {problem.name: problem for problem in (*synthetic.PROBLEMS, *real.PROBLEMS, protein.PROBLEM)}
 _VALIDATION = {problem.name: problem for problem in validation.PROBLEMS}
 _TABLES = {problem.name: problem for problem in tables.PROBLEMS}
@@ -39,8 +41,13 @@ def suites() -> dict[str, list[str]]:
 
 
 def find_task(name: str) -> Problem:
-    """The problem of this name, of any set; ConfigError with the nearest and the known names when there is none."""
+    """The problem of this name, of any set; ConfigError with the nearest and the known names when there is none.
+
+    A name that ends in @q and a number is that problem in rounds of so many evaluations at once.
+    """
     given: Any = name  # checked, whatever the annotation says
+    if isinstance(given, str) and (in_rounds := IN_ROUNDS.fullmatch(given)):
+        return find_task(in_rounds[1]).in_rounds(int(in_rounds[2]))
     if isinstance(given, str) and is_file_name(given):
         return _own(given)
     if isinstance(given, str) and (of_coco := coco.find(given)) is not None:

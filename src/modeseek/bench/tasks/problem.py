@@ -14,6 +14,8 @@ from modeseek.config import DMSConfig
 from modeseek.space import Space
 from modeseek.typing import Params
 
+ROUNDS, EVALUATIONS = 10, 60  # at least, of a task in rounds, after its initial design
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -33,6 +35,7 @@ class Problem:
         optimizers: where it is attained, in the units of a box; empty where it is not known.
         n_initial, budget, replications: n, B and the number of macro-replications. B counts the evaluations after
             the initial design.
+        q: evaluations at once: after the initial design they come in rounds of so many.
         K: the paper's steps of short-run L-BFGS, where they are not the ones for the dimension.
         requires: modules of the extra `bench` that an evaluation needs.
     """
@@ -51,6 +54,7 @@ class Problem:
     n_initial: int
     budget: int
     replications: int = 30
+    q: int = 1
     K: int | None = None
     requires: tuple[str, ...] = ()
 
@@ -76,6 +80,13 @@ class Problem:
     def regret(self, params: Params) -> float:
         """How far the value without noise is below the optimum; rounding makes it no less than zero."""
         return max(self.optimum - self.value(params), 0.0)
+
+    def in_rounds(self, q: int) -> Problem:
+        """This task in rounds of q evaluations at once."""
+        rounds = max(ROUNDS, -(-EVALUATIONS // q))
+        n_initial = max(min(2 * self.d + 3, 30), q)
+        name, title = f"{self.name}@q{q}", f"{self.title}, q = {q}"
+        return replace(self, name=name, title=title, q=q, n_initial=n_initial, budget=q * rounds, replications=10)
 
     def config(self, preset: Callable[[int], DMSConfig] = DMSConfig.paper) -> DMSConfig:
         """The paper's settings for this task (its Table 2), or for its dimension."""
