@@ -6,9 +6,9 @@
 
 100 uniform points at least 0.5 (Euclidean, on the unit cube) from the optima, then ten rounds of 100, without noise,
 five seeds. What is reported is how far the best value has come from the best of the design (0) to the optimum (1), a
-mean over seeds. Published Thompson sampling draws from 10,000 Sobol points that are not scrambled: the middle of the box is
-one of them, where Ackley and Rastrigin have their optimum. With `--shifted` optima are at random points of the middle
-60 % of the box, others for each seed.
+mean over seeds. Published Thompson sampling draws from 10,000 Sobol points that are not scrambled: the middle of the
+box is one of them, where Ackley and Rastrigin have their optimum. With `--shifted` optima are at random points of the
+middle 60 % of the box, others for each seed.
 """
 
 from __future__ import annotations
