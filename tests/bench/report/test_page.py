@@ -156,8 +156,8 @@ def the_scoreboard_follows_its_filters(browser: Browser, records: list[Record]) 
     press(browser, HIDDEN)
     fewer = make_board([record for record in records if record.method != HIDDEN])
     agrees(fewer.select("bbob", 5))
-    choose("suite", "mixint")
-    agrees(fewer.select("mixint"))
+    choose("suite", "bbob-mixint")
+    agrees(fewer.select("bbob-mixint"))
     functions = "document.querySelectorAll('.functions [data-function]').length"
     assert browser.run(functions) == 2
     press(browser, "show all")

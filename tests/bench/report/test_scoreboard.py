@@ -17,6 +17,7 @@ from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Record
 from modeseek.bench.report import figures, ranking, scoreboard_section
 from modeseek.bench.report.scoreboard import MIN_SHARED, TARGETS, Board, evaluations_until, judge, make_board, place_of
+from modeseek.bench.tasks import find_task
 from modeseek.commands import main
 
 # Table 6 of Demsar (2006), by its ranks: C4.5, with m, with cf, with both, on 14 data sets.
@@ -160,9 +161,23 @@ def test_verdicts_are_wilcoxons_and_turn_with_the_sign(numbers: list[int]) -> No
     assert found == "level" or (found == "better") == (signed.sum() < 0)
 
 
+def test_a_tables_best_value_solves_every_target_though_records_round_it(
+    make_record: Callable[[str, str, int, float], Record],
+) -> None:
+    name = "nasbench201-imagenet"
+    best = find_task(name).optimum
+    stored = float(f"{best - 1e-9:.7g}")
+    assert best - stored > TARGETS[-1]
+    record = replace(make_record("levy-10", "dms", 0, 1.0), task=name, n_initial=1)
+    board = make_board([replace(record, values=[stored - 0.02, stored], observed=[0.0, 0.0])])
+    assert board.solved("dms") == 1.0
+    assert board.solved("dms", 1 / 6) == pytest.approx(19 / 51)
+
+
 def test_places_of_tasks() -> None:
     assert place_of("bbob-f07-i1-d5") == ("bbob", "f07", 5)
-    assert place_of("mixint-f23-i5-d10") == ("mixint", "f23", 10)
+    assert place_of("mixint-f23-i5-d10") == ("bbob-mixint", "f23", 10)
+    assert place_of("nasbench201-cifar10") == ("hpo", "nasbench201-cifar10", 6)
     assert place_of("levy-10") is None
     assert place_of("my_file.py:problem") is None
 

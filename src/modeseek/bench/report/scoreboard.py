@@ -18,17 +18,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from modeseek.bench.campaign.records import Record
+from modeseek.bench.campaign.records import DIGITS, Record
 from modeseek.bench.report.curves import LEVEL, Verdict, gather, in_order, signed_rank_test
 from modeseek.bench.report.ranking import Ranking, rank
-from modeseek.bench.tasks import find_task
+from modeseek.bench.tasks import find_task, suites
 from modeseek.typing import Array
 
 TARGETS = 10.0 ** np.linspace(2, -8, 51)
@@ -37,32 +37,33 @@ NEARLY_ALL = 0.8  # the same, of a ranking on more problems among fewer methods
 MIN_SHARED = 5  # problems of a function: five of five in one direction have p = 1/16, which counts here
 OPPOSITE: dict[Verdict, Verdict] = {"better": "worse", "level": "level", "worse": "better"}
 
-COCO = re.compile(r"(bbob|mixint)-(f\d+)-i\d+-d(\d+)")
-SUITES = {
-    "bbob": "COCO bbob",
-    "mixint": "COCO bbob-mixint",
-    "hpobench": "HPOBench-MLP",
-    "nasbench201": "NAS-Bench-201",
-    "others": "others",
-}
+TITLES = {"bbob": "COCO bbob", "bbob-mixint": "COCO bbob-mixint", "hpo": "HPO tables", "discrete": "discrete"}
 
 
 class Place(NamedTuple):
     """Where a problem stands."""
 
-    suite: str  # of SUITES
+    suite: str  # whatever the dimension
     function: str
     d: int
 
 
 def place_of(task: str) -> Place | None:
     """The suite, function and dimension of a task; None where it is not of the scoreboard."""
-    if match := COCO.fullmatch(task):
-        return Place(match[1], match[2], int(match[3]))
-    suite, _, function = task.partition("-")
-    if suite in ("hpobench", "nasbench201"):
-        return Place(suite, function, find_task(task).d)
-    return Place("others", task, find_task(task).d) if task in ("ackley-mixed", "labs") else None
+    return _places().get(task)
+
+
+@cache
+def _places() -> dict[str, Place]:
+    found = {}
+    for name, tasks in suites().items():
+        of_dimension = re.fullmatch(r"(.+)-d(\d+)", name)
+        for task in tasks:
+            if of_dimension:
+                found[task] = Place(of_dimension[1], task.split("-")[1], int(of_dimension[2]))
+            else:
+                found[task] = Place(name, task, find_task(task).d)
+    return found
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,19 @@ class Board:
     @property
     def functions(self) -> list[tuple[str, str]]:
         """Suite and function, in the order of the suites."""
-        order = list(SUITES)
-        return sorted({(p.suite, p.function) for p in self.places}, key=lambda f: (order.index(f[0]), f[1]))
+        return sorted({(p.suite, p.function) for p in self.places}, key=lambda f: (self.suites.index(f[0]), f[1]))
+
+    @property
+    def suites(self) -> list[str]:
+        """Their names, in their order."""
+        present = {p.suite for p in self.places}
+        return [name for name in dict.fromkeys(place.suite for place in _places().values()) if name in present]
 
     @property
     def selections(self) -> list[tuple[str, int | None]]:
         """Suites and dimensions; a suite of several dimensions also as a whole, with None."""
         found: list[tuple[str, int | None]] = []
-        for suite in SUITES:
+        for suite in self.suites:
             ds = sorted({p.d for p in self.places if p.suite == suite})
             found += [*((suite, d) for d in ds), *([(suite, None)] if len(ds) > 1 else [])]
         return found
@@ -179,13 +185,15 @@ def make_board(records: Iterable[Record]) -> Board:
     ]
     number = {row: i for i, row in enumerate(rows)}
     places = [place for task, _ in rows if (place := place_of(task)) is not None]
+    rounding = {record.task: _rounding(record) for record in complete}
     final, seconds = np.full((2, len(rows), len(methods)), np.nan)
     reached = np.full((len(rows), len(methods), len(TARGETS)), np.inf)
     for task, of in gathered.items():
         for method, curves in of.items():
             at = [number[task, i] for i in curves.replications], methods.index(method)
-            final[at] = np.maximum(curves.final, TARGETS[-1])
-            reached[at] = evaluations_until(curves.regret, TARGETS) / places[at[0][0]].d
+            regret = np.where(curves.regret > rounding[task], curves.regret, 0.0)
+            final[at] = np.maximum(regret[:, -1], TARGETS[-1])
+            reached[at] = evaluations_until(regret, TARGETS) / places[at[0][0]].d
     for record in complete:
         at_record = number[record.task, record.replication], methods.index(record.method)
         seconds[at_record] = np.mean(record.iterations) / record.batch if record.iterations else np.nan
@@ -196,6 +204,12 @@ def evaluations_until(regret: Array, targets: Sequence[float] | Array) -> Array:
     """When regret is at most a target for the first time: runs x evaluations -> runs x targets; infinite if never."""
     within = np.minimum.accumulate(regret, axis=1)[:, :, None] <= np.asarray(targets)
     return np.where(within.any(axis=1), within.argmax(axis=1) + 1, np.inf)
+
+
+def _rounding(record: Record) -> float:
+    """How far a stored value may be from the optimum for its digits' sake alone."""
+    optimum = find_task(record.task).optimum if record.optimum is None else record.optimum
+    return abs(optimum) * 0.5 * 10.0 ** (1 - DIGITS)
 
 
 def _devices(records: Iterable[Record]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from modeseek.bench.report.charts import rounded
 from modeseek.bench.report.curves import LEVEL, Verdict
 from modeseek.bench.report.figures import Style
 from modeseek.bench.report.ranking import Ranking, nemenyi_quantile
-from modeseek.bench.report.scoreboard import COVERAGE, SUITES, Board
+from modeseek.bench.report.scoreboard import COVERAGE, TITLES, Board
 from modeseek.typing import Array
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 POINTS = 70  # of an ECDF
 LETTER: dict[Verdict, str] = {"better": "+", "level": "=", "worse": "-"}
-TITLES = {  # of COCO's functions
+FUNCTIONS = {  # of COCO's functions
     "f01": "sphere",
     "f02": "ellipsoid, separable",
     "f04": "Büche–Rastrigin",
@@ -57,10 +57,8 @@ def content(board: Board) -> dict[str, Any]:
     functions = board.functions
     return {
         "methods": list(board.methods),
-        "suites": [
-            {"name": name, "title": SUITES[name]} for name in SUITES if any(p.suite == name for p in board.places)
-        ],
-        "functions": [{"suite": suite, "name": name, "title": TITLES.get(name, "")} for suite, name in functions],
+        "suites": [{"name": name, "title": TITLES.get(name, name)} for name in board.suites],
+        "functions": [{"suite": suite, "name": name, "title": FUNCTIONS.get(name, "")} for suite, name in functions],
         "problems": [
             [functions.index((place.suite, place.function)), place.d, *_dense(row)]
             for place, row in zip(board.places, board.final, strict=True)
@@ -130,7 +128,7 @@ def draw(board: Board, path: Path) -> list[Path]:
         suite, d = selections[number]
         part = board.select(suite, d)
         _draw_ecdf(above, part, style)
-        above.set_title(f"{SUITES[suite]}, {'all dimensions' if d is None else f'd = {d}'}")
+        above.set_title(f"{TITLES.get(suite, suite)}, {'all dimensions' if d is None else f'd = {d}'}")
         _draw_ranking(below, part.ranking(), style)
     handles = {h.get_label(): h for panel in panels[::2].ravel() for h in panel.get_lines()}
     named = [label for label in map(figures.plain, style) if label in handles]

@@ -10,7 +10,7 @@ from modeseek.bench.campaign.records import Record
 from modeseek.bench.report import scoreboard_charts
 from modeseek.bench.report.curves import REFERENCE, Verdict, in_order
 from modeseek.bench.report.ranking import Ranking
-from modeseek.bench.report.scoreboard import MIN_SHARED, NEARLY_ALL, SUITES, Board, make_board
+from modeseek.bench.report.scoreboard import MIN_SHARED, NEARLY_ALL, TITLES, Board, make_board
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.table import Row, Table
 
@@ -55,7 +55,7 @@ def sections(records: Iterable[Record]) -> list[Section]:
             explained=EXPLAINED,
             interactive=partial(scoreboard_charts.html, board),
             more=(
-                (f"Mean ranks among the methods with at least {NEARLY_ALL:.0%} of the problems", full_table(board)),
+                (f"Mean ranks among the methods with at least {100 * NEARLY_ALL:.0f} % of the problems", full_table(board)),
                 ("Functions: better / level / worse than the best other", verdicts_table(board)),
                 (f"Where {REFERENCE} is better and worse than the best other", losses_table(board)),
                 ("Share of targets solved at the end", solved_table(board)),
@@ -67,7 +67,7 @@ def sections(records: Iterable[Record]) -> list[Section]:
 
 def titled(suite: str, d: int | None) -> str:
     """A selection, for a reader."""
-    return f"{SUITES[suite]}, {'all d' if d is None else f'd = {d}'}"
+    return f"{TITLES.get(suite, suite)}, {'all d' if d is None else f'd = {d}'}"
 
 
 def ranks_table(board: Board) -> Table:

@@ -30,7 +30,7 @@ class Section:
             parts.append(f"![{self.title}]({self.name}.png)")
         if self.table is not None:
             parts.append(self.table.markdown())
-        parts += [f"### {title}\n\n{table.markdown()}" for title, table in self.more]
+        parts += [f"### {title}\n\n{table.markdown()}" for title, table in self.more if table.cells]
         return "\n" + "\n\n".join(parts) + "\n"
 
     def write(self, out: Path) -> tuple[list[Path], str]:
