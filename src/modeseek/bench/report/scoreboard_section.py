@@ -55,7 +55,10 @@ def sections(records: Iterable[Record]) -> list[Section]:
             explained=EXPLAINED,
             interactive=partial(scoreboard_charts.html, board),
             more=(
-                (f"Mean ranks among the methods with at least {100 * NEARLY_ALL:.0f} % of the problems", full_table(board)),
+                (
+                    f"Mean ranks among the methods with at least {100 * NEARLY_ALL:.0f} % of the problems",
+                    full_table(board),
+                ),
                 ("Functions: better / level / worse than the best other", verdicts_table(board)),
                 (f"Where {REFERENCE} is better and worse than the best other", losses_table(board)),
                 ("Share of targets solved at the end", solved_table(board)),
