@@ -1,13 +1,20 @@
 """Does what is said of the optimum hold? On functions drawn from the Gaussian process's own prior.
 
-    python -m studies.calibration [--functions 24] [--draws 100] [--sizes 1,10 2,50] [--lengthscales prior]
+    python -m studies.calibration [--functions 24] [--draws 100] [--sizes 1,10 2,50] [--lengthscales hills]
 
-Every function has noise from the prior, observations at uniform random inputs, and length-scales either from the prior
-(at least 0.1), most of them so long that the maximum is in a corner, or uniform between 0.15 and 0.6 times √d, which
-makes hills. Counted is how often its maximum lies in the 90 % interval, over functions and parameters, and how often
-the 95 % bound on the regret of the point with the best posterior mean holds; with the hyperparameters known, with those
-of the fit, and with those drawn around the fit; the latter two also with standardized outcomes, as `Optimum` has them,
-which cannot know the scale of the function. A row per d and n.
+Every function has noise from the prior, observations at uniform random inputs, and length-scales from the prior (at
+least 0.1), most of them so long that the maximum is in a corner, or uniform between 0.15 and 0.6 times √d, which makes
+hills that the prior does not expect. With the hyperparameters known, with those of the fit, and with those that
+`optimum()` draws; the latter two of standardized outcomes, which do not know the scale of the function. Columns:
+
+    equal tails  how often x* is in the 90 % interval with as many samples below as above, over functions and parameters
+    interval   how often it is in the shortest 90 % interval
+    width      of that, on the unit cube, on average
+    bound      how often the 95 % bound on the regret of the recommended point holds
+    rank       the share of the samples of that regret which the true one exceeds, on average: 0.5
+    z          root mean square of (f − mean)/std of predictions at random inputs: 1
+
+A row per d and n.
 
     python -m studies.calibration --features
 
@@ -29,22 +36,23 @@ from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.linalg import kernel
-from modeseek.optimum import HYPERPARAMETERS, above, outside
-from modeseek.outcome_transforms import OutcomeMap
-from modeseek.paths import Paths, maxima, optima
+from modeseek.outcome_transforms import OutcomeMap, Scaling
+from modeseek.paths import Paths, maxima
+from modeseek.sampled_optimum import HYPERPARAMETERS, above, as_fitted, moments_in_own_units, sample_optimum, shortest
 from modeseek.surrogate import (
     GP,
     LENGTHSCALE_SCALE,
     LOG_NORMAL,
     Hyperparameters,
-    fit,
     posterior_of,
 )
 
-SIZES = ((1, 10), (1, 30), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
+SIZES = ((1, 10), (1, 50), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
 MIN_LENGTHSCALE = 0.1
 HILLS = (0.15, 0.6)  # times √d
 FEATURES = 2048  # of the functions drawn
+PREDICTED = 20  # inputs of each function
+AT_ONCE = 50  # functions, for the sake of memory
 
 
 class Truth(NamedTuple):
@@ -79,25 +87,62 @@ def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device
     return Truth(function, known, found.x[:, 0], found.value[:, 0])
 
 
-def covered(
-    truth: Truth, several: Several, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator
-) -> list[float]:
-    """How often the intervals hold x*, how often the regret's bound holds, and the intervals' mean width."""
-    gp, scale = several.gp, several.scale[..., None]
-    H, b, _, d = gp.X.shape
-    best = (gp.posterior(gp.X)[0] * scale).mean(0).argmax(-1)
-    point = gp.X[0].gather(-2, best[:, None, None].expand(b, 1, d))
-    found = optima(gp, -(-draws // H), Draws.of(generator, (H, b)), also=point.expand(H, b, 1, d))
-    x, value = (part.movedim(0, 1).flatten(1, 2) for part in (found.x, found.value * scale))
-    at_point = (found.paths.everywhere(point.expand(H, b, 1, d))[..., 0] * scale).movedim(0, 1).flatten(1, 2)
-    u, k = x.sort(-2).values, outside(value.shape[-1], 0.9)
-    low, high = u[:, k], u[:, -1 - k]
-    inside = (low - 1e-6 <= truth.x) & (truth.x <= high + 1e-6)
-    back = (lambda y: y) if outcomes is None else outcomes.inverse
-    gained = back(value) - back(torch.minimum(at_point, value))
-    bound = gained.sort(-1).values[:, above(value.shape[-1], 0.95)]
-    regret = truth.value - truth.function.everywhere(point)[:, 0, 0]
-    return [float(part.double().mean()) for part in (inside, regret <= bound + 1e-6, high - low)]
+class Held(NamedTuple):
+    """What was said of each function, and whether it held."""
+
+    equal: Tensor  # b x d, whether the 90 % interval with equal tails holds x*
+    inside: Tensor  # b x d, whether the shortest 90 % interval does
+    width: Tensor  # b x d, of that
+    bound: Tensor  # b, whether the 95 % bound on the regret held
+    rank: Tensor  # b, the share of the samples of the regret below the true one: uniform where they are calibrated
+    z: Tensor  # b x PREDICTED, (f − mean)/std of predictions at random inputs
+
+
+def outside(count: int, probability: float) -> int:
+    """How many of so many samples, in order, are outside of an interval at either end.
+
+    With k of S samples below it and k above, an interval holds one more with probability 1 − 2(k + 1)/(S + 1).
+    """
+    return max(math.floor((1 - probability) / 2 * (count + 1) + 1e-9) - 1, 0)
+
+
+def held(
+    truth: Truth, gp: GP, several: Several, outcomes: OutcomeMap | None, draws: int, generator: torch.Generator
+) -> Held:
+    """Intervals, bounds and predictions with these hyperparameters against the functions themselves."""
+    found = sample_optimum(gp, draws, generator, several=several)
+    u, k = found.x.sort(-2).values, outside(found.value.shape[-1], 0.9)
+    ends = shortest(found.x, 0.9)
+    equal, inside = (
+        (low - 1e-6 <= truth.x) & (truth.x <= high + 1e-6) for low, high in ((u[:, k], u[:, -1 - k]), ends)
+    )
+    one = torch.ones_like(gp.mean)[:, None]
+    plain = OutcomeMap(Scaling(one, -torch.inf * one, torch.inf * one, one, 0 * one, one), None)
+    outcomes = plain if outcomes is None else outcomes
+    regrets = found.regrets(outcomes)
+    regret = truth.value - truth.function.everywhere(found.point[:, None])[:, 0, 0]
+    bound = regrets[:, above(regrets.shape[-1], 0.95)]
+    x = torch.rand(*gp.X.shape[:-2], PREDICTED, gp.X.shape[-1], dtype=torch.float64, generator=generator).to(gp.X)
+    mean, std = moments_in_own_units(several, outcomes, x)
+    rank = (regrets < regret[:, None]).double().mean(-1)
+    z = (truth.function.everywhere(x)[:, 0] - mean) / std
+    return Held(equal, inside, ends[1] - ends[0], regret <= bound + 1e-6, rank, z)
+
+
+def measure(args: argparse.Namespace, d: int, n: int) -> list[Held]:
+    """By kind of hyperparameters, in parts of AT_ONCE functions."""
+    device, parts = torch.device(args.device), []
+    for first in range(0, args.functions, AT_ONCE):
+        generator = torch.Generator("cpu").manual_seed(args.seed + first)
+        count = min(AT_ONCE, args.functions - first)
+        truth = draw(count, n, d, args.lengthscales == "hills", generator, device)
+        X, y = truth.known.X, truth.known.y
+        cells = [held(truth, truth.known, as_fitted(truth.known), None, args.draws, generator)]
+        gp, outcomes = fit_mapped(X, y, DMSConfig(warp="never"))
+        for several in (as_fitted(gp), draw_hyperparameters(gp, HYPERPARAMETERS, generator)):
+            cells.append(held(truth, gp, several, outcomes, args.draws, generator))
+        parts.append(cells)
+    return [Held(*(torch.cat(part) for part in zip(*cells, strict=True))) for cells in zip(*parts, strict=True)]
 
 
 def print_features() -> None:
@@ -126,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--functions", type=int, default=24)
     parser.add_argument("--draws", type=int, default=100)
-    parser.add_argument("--lengthscales", choices=("hills", "prior"), default="hills")
+    parser.add_argument("--lengthscales", choices=("prior", "hills"), default="prior")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sizes", nargs="+", type=lambda text: tuple(map(int, text.split(","))), default=SIZES)
     parser.add_argument("--seed", type=int, default=0)
@@ -135,26 +180,16 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.features:
         return print_features()
-    names = ("known", "fitted", "drawn", "standardized, fitted", "standardized, drawn")
-    print("| d | n | " + " | ".join(f"{name}: interval, bound, width" for name in names) + " |")
+    names = ("known", "fitted", "drawn")
+    print("| d | n | " + " | ".join(f"{name}: equal tails, interval, width, bound, rank, z" for name in names) + " |")
     print("|---" * (2 + len(names)) + "|", flush=True)
-    device = torch.device(args.device)
     for d, n in args.sizes:
-        generator = torch.Generator("cpu").manual_seed(args.seed)
-        truth = draw(args.functions, n, d, args.lengthscales == "hills", generator, device)
-        X, y = truth.known.X, truth.known.y
-        cells = [covered(truth, repeated(truth.known), None, args.draws, generator)]
-        for gp, outcomes in ((fit(X, y), None), fit_mapped(X, y, DMSConfig(warp="never"))):
-            for several in (repeated(gp), draw_hyperparameters(gp, HYPERPARAMETERS, generator)):
-                cells.append(covered(truth, several, outcomes, args.draws, generator))
-        row = [f"{inside:.0%}, {bound:.0%}, {width:.2f}" for inside, bound, width in cells]
-        print(f"| {d} | {n} | " + " | ".join(row) + " |", flush=True)
-
-
-def repeated(gp: GP) -> Several:
-    """A batch of 1 x b with the hyperparameters as they are."""
-    hyperparameters = Hyperparameters(*(part[None] for part in gp.hyperparameters))
-    return Several(posterior_of(gp.X[None], gp.y[None], hyperparameters, gp.mean[None]), torch.ones_like(gp.mean)[None])
+        cells = []
+        for of in measure(args, d, n):
+            equal, inside, width, bound, rank = (float(part.double().mean()) for part in of[:5])
+            spread = float(of.z.square().mean().sqrt())
+            cells.append(f"{equal:.0%}, {inside:.0%}, {width:.2f}, {bound:.0%}, {rank:.2f}, {spread:.2f}")
+        print(f"| {d} | {n} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -17,16 +19,61 @@ def data(n: int, d: int, b: int = 1) -> tuple[Tensor, Tensor]:
 
 
 def test_draws_follow_the_posterior() -> None:
-    """With one parameter: mean and standard deviation of log ℓ and log τ by quadrature on a fine grid."""
+    """With one parameter, of any scale: mean and standard deviation of log ℓ and log τ by quadrature on a grid."""
     X, y = data(14, 1)
     draws = theta_of(draw_hyperparameters(fit(X, y), 2000, torch.Generator().manual_seed(0)).gp.hyperparameters)[:, 0]
     axes = (torch.linspace(-3.6, 9, 160, dtype=torch.float64), torch.linspace(-9.2, 2, 120, dtype=torch.float64))
     grid = torch.cartesian_prod(*axes)
-    density = (log_posterior(X, y, grid[:, None])[0][:, 0] + grid.sum(-1)).softmax(0)[:, None]
+    density = (log_posterior(X, y, grid[:, None], any_scale=True)[0][:, 0] + grid.sum(-1)).softmax(0)[:, None]
     mean = (density * grid).sum(0)
     std = (density * (grid - mean).square()).sum(0).sqrt()
     assert ((draws.mean(0) - mean).abs() < 0.15 * std).all()
     assert ((draws.std(0) / std).log().abs() < 0.2).all()
+
+
+def test_the_density_of_any_scale_is_the_integral_over_mean_and_scale() -> None:
+    """By quadrature over c and log s of N(y; c, s²(K + τI)), at two θ; and the gradient by differences."""
+    X, y = data(7, 1)
+    theta = torch.tensor([[[-1.5, -3.0]], [[-0.3, -4.0]]], dtype=torch.float64)
+    c, log_s = torch.linspace(-99, 99, 2000, dtype=torch.float64), torch.linspace(-3, 6, 120, dtype=torch.float64)
+    integrals = []
+    for one in theta[:, 0]:
+        K = torch.exp(-0.5 * (torch.cdist(X[0], X[0]) / one[0].exp()).square()) + one[1].exp() * torch.eye(7).double()
+        normal = torch.distributions.MultivariateNormal(torch.zeros(7).double(), K)
+        z = (y[0] - c[:, None, None]) / log_s[:, None].exp()
+        integrals.append((normal.log_prob(z) - 7 * log_s).flatten().logsumexp(0))
+    value, grad = log_posterior(X, y, theta, any_scale=True)
+    prior = _log_prior(theta)
+    torch.testing.assert_close(
+        (value - prior)[1] - (value - prior)[0], (integrals[1] - integrals[0])[None], atol=1e-3, rtol=0
+    )
+    for i, step in enumerate(1e-5 * torch.eye(2, dtype=torch.float64)):
+        up, down = (log_posterior(X, y, theta + sign * step, any_scale=True)[0] for sign in (1, -1))
+        torch.testing.assert_close(grad[..., i], (up - down) / 2e-5, atol=1e-6, rtol=1e-6)
+
+
+def _log_prior(theta: Tensor) -> Tensor:
+    """Of ℓ and τ, up to a constant, with one parameter."""
+    z = (theta[..., 0] - math.sqrt(2)) / math.sqrt(3)
+    return -0.5 * z.square() - theta[..., 0] - 0.5 * (theta[..., 1] + 4).square() - theta[..., 1]
+
+
+def test_scale_noise_and_lengthscales_are_those_that_functions_were_drawn_with() -> None:
+    """Simulation-based calibration: of 60 functions from the prior, the ranks of what they were drawn with."""
+    g, b, n, H = torch.Generator().manual_seed(0), 60, 10, 16
+    X = torch.rand(b, n, 1, dtype=torch.float64, generator=g)
+    log_ell = math.sqrt(2) + math.sqrt(3) * torch.randn(b, dtype=torch.float64, generator=g)
+    log_tau = (-4 + torch.randn(b, dtype=torch.float64, generator=g)).clamp_min(math.log(1e-4))
+    K = torch.exp(-0.5 * (torch.cdist(X, X) / log_ell.exp().clamp_min(0.03)[:, None, None]).square())
+    K = K + log_tau.exp()[:, None, None] * torch.eye(n, dtype=torch.float64)
+    f = (torch.linalg.cholesky(K) @ torch.randn(b, n, 1, dtype=torch.float64, generator=g))[..., 0]
+    y, scale = standardize(f), 1 / f.std(-1)
+    drawn = draw_hyperparameters(fit(X, y), H, g)
+    theta = theta_of(drawn.gp.hyperparameters)
+    for draws, true in ((drawn.scale, scale), (theta[..., 0], log_ell), (theta[..., 1], log_tau)):
+        rank = (draws < true).double().mean(0)
+        assert 0.35 < rank.mean() < 0.65, "0.5 ± 0.04"
+        assert ((rank < 0.1) | (rank > 0.9)).double().mean() < 0.4, "4/17 ± 0.055"
 
 
 def test_the_mean_and_the_scale_are_drawn_with_their_own_uncertainty() -> None:

@@ -14,8 +14,9 @@ from modeseek.config import DMSConfig
 from modeseek.dms import fit_mapped
 from modeseek.errors import ConfigError
 from modeseek.hyperparameters import Several
-from modeseek.optimum import Optimum, above, moments_in_own_units, outside
+from modeseek.optimum import Optimum
 from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp
+from modeseek.sampled_optimum import above, as_fitted, moments_in_own_units, sample_optimum, shortest
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
 from shared import generator
 
@@ -116,33 +117,47 @@ def test_an_interval_holds_the_share_of_samples_that_it_says(of_bowl: Optimum) -
             assert p <= share <= p + 0.1
 
 
-@pytest.mark.parametrize("S", [1, 10, 99, 256])
+@pytest.mark.parametrize("S", [1, 2, 10, 99])
 @pytest.mark.parametrize("p", [0.5, 0.9, 0.95])
 def test_order_statistics_hold_one_more_sample_with_the_probability_asked_for(S: int, p: float) -> None:
     """By counting: one more sample is equally likely to fall between any two of the others."""
-    k = outside(S, p)
-    assert (S + 1 - 2 * (k + 1)) / (S + 1) >= p or k == 0
-    assert (S + 1 - 2 * (k + 2)) / (S + 1) < p
     at = above(S, p)
     assert (at + 1) / (S + 1) >= p or at == S - 1
     assert at / (S + 1) < p
+    u = torch.rand(3, S, 2, dtype=torch.float64, generator=generator(S)).square()
+    low, high = shortest(u, p)
+    for row in range(3):
+        for column in range(2):
+            ordered = u[row, :, column].sort().values
+            gaps = math.ceil(p * (S + 1) - 1e-9)
+            widths = [ordered[min(i + gaps, S - 1)] - ordered[i] for i in range(max(S - gaps, 1))]
+            torch.testing.assert_close(high[row, column] - low[row, column], min(widths))
+            assert {float(low[row, column]), float(high[row, column])} <= set(ordered.tolist())
+
+
+def test_samples_on_the_border_are_an_interval_by_themselves() -> None:
+    u = torch.cat([torch.zeros(1, 95, 1), torch.rand(1, 5, 1, generator=generator(0))], 1).double()
+    assert [float(end) for end in shortest(u, 0.9)] == [0, 0]
+    both = torch.cat([torch.zeros(1, 60, 1), torch.ones(1, 40, 1)], 1).double()
+    assert [float(end) for end in shortest(both, 0.9)] == [0, 1]
 
 
 @pytest.mark.parametrize("mapped", [mapped_by_warp, mapped_by_standardize])
 def test_predictions_in_own_units_are_those_of_samples(mapped) -> None:
-    X = torch.rand(1, 12, 2, dtype=torch.float64, generator=generator(3)).expand(2, 12, 2)
+    X = torch.rand(1, 12, 2, dtype=torch.float64, generator=generator(3)).expand(2, 1, 12, 2)
     Y = -torch.randn(1, 12, dtype=torch.float64, generator=generator(4)).exp()
     y, outcomes = mapped(Y)
     lengthscales = torch.tensor([[0.4, 0.4], [0.8, 0.3]], dtype=torch.float64)
-    gp = posterior_of(X, y.expand(2, 12), Hyperparameters(lengthscales, torch.full((2,), 0.05).double()))
-    x = torch.rand(5, 2, dtype=torch.float64, generator=generator(4))
-    scale = torch.tensor([1.0, 1.3], dtype=torch.float64)
+    noise = torch.full((2, 1), 0.05, dtype=torch.float64)
+    gp = posterior_of(X, y.expand(2, 1, 12), Hyperparameters(lengthscales[:, None], noise))
+    x = torch.rand(1, 5, 2, dtype=torch.float64, generator=generator(4))
+    scale = torch.tensor([[1.0], [1.3]], dtype=torch.float64)
     mean, std = moments_in_own_units(Several(gp, scale), outcomes, x)
-    mu, sigma = gp.posterior(x.expand(2, 5, 2))
-    z = torch.randn(20000, 2, 5, dtype=torch.float64, generator=generator(5))
-    samples = outcomes.inverse(((mu + sigma * z) * scale[:, None]).reshape(1, -1)).view(-1, 5)
-    torch.testing.assert_close(mean, samples.mean(0), rtol=0.05, atol=0.02)
-    torch.testing.assert_close(std, samples.std(0), rtol=0.1, atol=0.02)
+    mu, sigma = gp.posterior(x.expand(2, 1, 5, 2))
+    z = torch.randn(20000, 2, 1, 5, dtype=torch.float64, generator=generator(5))
+    samples = outcomes.inverse(((mu + sigma * z) * scale[..., None]).reshape(1, -1)).view(-1, 5)
+    torch.testing.assert_close(mean[0], samples.mean(0), rtol=0.05, atol=0.02)
+    torch.testing.assert_close(std[0], samples.std(0), rtol=0.1, atol=0.02)
 
 
 def test_a_prediction_at_an_observed_point_without_noise_is_its_outcome(of_bowl: Optimum) -> None:
@@ -165,8 +180,8 @@ def test_predictions_are_calibrated_on_functions_from_the_prior() -> None:
         f = (torch.linalg.cholesky(K) @ torch.randn(1, n + 5, 1, dtype=X.dtype, generator=g))[..., 0]
         y = f[:, :n] + 0.1 * torch.randn(1, n, dtype=X.dtype, generator=g)
         gp = posterior_of(X[:, :n], y, hyperparameters, 0 * one[:, 0])
-        mean, std = moments_in_own_units(Several(gp, one[0]), outcomes, X[0, n:])
-        scores.append(((40 + 7 * f[0, n:]) - mean) / std)
+        mean, std = moments_in_own_units(as_fitted(gp), outcomes, X[:, n:])
+        scores.append(((40 + 7 * f[:, n:]) - mean) / std)
     z = torch.cat(scores)
     assert 0.85 < z.std() < 1.15
     assert z.mean().abs() < 0.15
@@ -185,6 +200,19 @@ def test_it_prints_five_lines_with_the_names_and_pickles(of_bowl: Optimum, of_mi
         assert "\n" not in repr(optimum)
     assert "minimum" in str(of_bowl)
     assert "maximum" in str(of_mixed)
+
+
+def test_a_row_of_a_batch_has_the_optimum_that_it_has_alone() -> None:
+    X = torch.rand(2, 6, 1, dtype=torch.float64, generator=generator(0))
+    Y = -(X - 0.4).square().sum(-1)
+    models = [fit_mapped(X[rows], Y[rows], DMSConfig(warp="never")) for rows in ([0, 1], [1])]
+    together = sample_optimum(models[0][0], 16, [generator(0), generator(1)])
+    alone = sample_optimum(models[1][0], 16, [generator(1)])
+    assert together.x.shape == (2, 16, 1)
+    torch.testing.assert_close(together.point[1:], alone.point)
+    torch.testing.assert_close(together.x[1:], alone.x, atol=1e-3, rtol=0)
+    regrets = [part.regrets(outcomes)[-1] for part, (_, outcomes) in zip((together, alone), models, strict=True)]
+    torch.testing.assert_close(*regrets, atol=1e-3, rtol=1e-2)
 
 
 def test_the_same_generator_gives_the_same_samples() -> None:

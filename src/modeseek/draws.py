@@ -39,6 +39,11 @@ class Draws:
         """Other generators, on `device`, each seeded by one of these."""
         return Draws([_spawn(generator, device) for generator in self.generators])
 
+    def split(self, count: int) -> Draws:
+        """Generators for `count` x rows, those of a row seeded by its own."""
+        children = [[_spawn(generator, generator.device) for _ in range(count)] for generator in self.generators]
+        return Draws([row[i] for i in range(count) for row in children])
+
     def rand(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Uniform on [0, 1): rows x shape."""
         return self._stack([torch.rand(shape, dtype=dtype, device=g.device, generator=g) for g in self.generators])

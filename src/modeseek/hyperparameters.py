@@ -1,13 +1,16 @@
-"""Hyperparameters that the observations allow for, drawn from their posterior around the fit.
+"""Hyperparameters that the observations allow for, drawn from their posterior.
 
-A fit keeps the one θ = (log ℓ, log τ) of highest density, and the best mean c for it. After few observations others are
-nearly as probable, and what is said of the optimum would be too sure. Here θ is drawn from a Laplace approximation of
-its posterior, and drawn again by importance, which corrects the approximation (sampling-importance resampling, Rubin
-1988). Then a scale s of the outcomes, which the kernel takes to be 1: with y ~ N(c, s²(K + τI)) and the prior 1/s²,
-(y − c)ᵀA(y − c)/s² is χ² with n − 1 degrees of freedom; and c, which given both is normal with variance s²/(1ᵀA1). In d
-dimensions the maximum of a function lies far above what was observed, in units of s, so that its regret depends on s.
+A fit keeps the one θ = (log ℓ, log τ) of highest density, the best mean c for it, and takes the scale s of the outcomes
+to be 1. After few observations others are nearly as probable, and what is said of the optimum would be too sure: in d
+dimensions the maximum of a function lies far above what was observed, in units of s, and ℓ and s make up for one
+another. So y ~ N(c, s²(K + τI)), with priors 1 of c and 1/s of s, and θ, s and c are drawn together:
 
-Notation as in surrogate.py; H draws, of M proposals.
+    θ   from its posterior with c and s integrated out: proposals of Laplace approximations at its hills, drawn again
+        by importance (Rubin 1988), which start chains of Hamiltonian Monte Carlo (Neal 2011), a chain per draw
+    s   given θ: (y − c)ᵀA(y − c)/s² is χ² with n − 1 degrees of freedom
+    c   given both: normal with variance s²/(1ᵀA1)
+
+Notation as in surrogate.py; H draws, of M proposals; C hills; z = R⁻¹(θ − a hill's top), RRᵀ its covariance.
 """
 
 from __future__ import annotations
@@ -19,14 +22,26 @@ from torch import Tensor
 
 from modeseek.draws import Draws, Randomness
 from modeseek.embedding import Embedding
-from modeseek.lbfgs import lbfgs
-from modeseek.surrogate import GP, Hyperparameters, NoisePrior, bounds_of_theta, log_posterior, posterior_of, theta_of
+from modeseek.lbfgs import Objective, lbfgs
+from modeseek.surrogate import (
+    GP,
+    Hyperparameters,
+    NoisePrior,
+    bounds_of_theta,
+    cold_starts,
+    log_posterior,
+    posterior_of,
+    theta_of,
+)
 
 PROPOSALS = 4  # M over H
 STEP = 1e-4  # of the differences that make the Hessian
-WIDEST = 1.5  # standard deviation of a proposal in any direction, at most
+WIDEST = 2.0  # standard deviation of a proposal in any direction, at most; that of the prior of log ℓ is √3
+MOVES, LEAPS = 8, 4  # of a chain, and gradients per move
+LEAP = (0.1, 0.7)  # shortest and longest, in units of z
 FEW = 5  # with as many observations or fewer, the scale is left at 1
-MOST_SCALE = 5.0  # and it is never larger, or smaller than one over it
+MOVED = 200  # observations that determine the hyperparameters so well that importance is enough
+MOST_SCALE = 100.0  # and it is never larger, or smaller than one over it
 AT_ONCE = 4e6  # entries of the matrices that are factorized together
 
 
@@ -40,20 +55,20 @@ class Several(NamedTuple):
 def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
     """The Gaussian process with `count` draws of its hyperparameters, its scale and its mean."""
     X, y, d, prior = gp.X, gp.y, gp.X.shape[-1], gp.prior
-    model = gp.embedding, prior, gp.known_noise
     batch = X.shape[:-2]
     draws = Draws.of(source, batch)
-    centre = _most_probable(X, y, theta_of(gp.hyperparameters), *model)
-    root = _root_of_covariance(X, y, centre, *model)
-    z = draws.randn(count * PROPOSALS, d + 1, dtype=X.dtype).to(X).view(*batch, -1, d + 1)
-    theta = (centre[..., None, :] + z @ root.mT).movedim(-2, 0)  # M x b x (d+1)
-    lower, upper = bounds_of_theta(X, prior)
-    inside = ((theta >= lower) & (theta <= upper)).all(-1)
-    log_weight = _log_density(X, y, theta, *model)[0] + 0.5 * z.square().sum(-1).movedim(-1, 0)
-    log_weight = torch.where(inside & log_weight.isfinite(), log_weight, -torch.inf)
-    theta = torch.where(log_weight.isneginf().all(0)[..., None], centre, theta)  # none is of use
+    density = _Density(X, y, gp.embedding, prior, gp.known_noise)
+    hills = density.hills(theta_of(gp.hyperparameters))
+    C, M = len(hills.centre), count * PROPOSALS
+    z = draws.randn(M, d + 1, dtype=X.dtype).to(X).view(*batch, M, d + 1).movedim(-2, 0)
+    proposals = hills.of(torch.arange(M, device=X.device) % C)
+    log_weight = density(proposals.theta(z))[0] - hills.log_density(proposals.theta(z))
     chosen = _resample(log_weight, count, draws)
-    theta = theta.gather(0, chosen[..., None].expand(*chosen.shape, d + 1))
+    hills, z = proposals.gather(chosen), z.gather(0, chosen[..., None].expand(*chosen.shape, d + 1))
+    z = torch.where(log_weight.isneginf().all(0)[..., None], 0.0, z)  # none is of use
+    if y.shape[-1] <= MOVED:
+        z = _move(density, hills, z, draws)
+    theta = hills.theta(z)
     X, y = X.expand(count, *X.shape), y.expand(count, *y.shape)
     known = None if gp.known_noise is None else gp.known_noise.expand_as(y)
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
@@ -68,46 +83,113 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
     return Several(best.with_outcomes(y / scale[..., None], best.mean / scale + spread * error), scale)
 
 
-def _most_probable(
-    X: Tensor, y: Tensor, start: Tensor, embedding: Embedding, prior: NoisePrior, known: Tensor | None
-) -> Tensor:
-    """The θ of highest density, b x (d+1); not where the fit ended, which is where that of ℓ and τ is highest."""
-    n = y.shape[-1]
+class _Density:
+    """log p(θ | y) up to a constant, of θ itself, where `log_posterior` has the density of ℓ and τ."""
 
-    def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = _log_density(X, y, theta, embedding, prior, known)
-        return -value / n, -grad / n
+    def __init__(
+        self, X: Tensor, y: Tensor, embedding: Embedding, prior: NoisePrior, known_noise: Tensor | None
+    ) -> None:
+        self.data, self.model = (X, y), (embedding, prior, known_noise)
+        self.bounds = bounds_of_theta(X, prior)
+        self.any_scale = y.shape[-1] > FEW
 
-    return lbfgs(objective, start, *bounds_of_theta(X, prior), steps=50, first_move=0.5, gtol=1e-3, ftol=1e-6).x
-
-
-def _log_density(
-    X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding, prior: NoisePrior, known: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """log p(θ | y) up to a constant and its gradient at θ, ... x b x (d+1): ... x b, ... x b x (d+1).
-
-    Of θ itself, where `log_posterior` has the density of ℓ and τ.
-    """
-    if theta.ndim < X.ndim:
-        value, grad = log_posterior(X, y, theta, embedding, prior, known)
-    else:
+    def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """At θ, ... x b x (d+1), and its gradient: ... x b, ... x b x (d+1); −∞ out of bounds."""
+        X, y = self.data
+        lower, upper = self.bounds
+        inside = ((theta >= lower) & (theta <= upper)).all(-1)
+        theta = torch.minimum(torch.maximum(theta, lower), upper)  # what is further off need not factorize
         size = max(int(AT_ONCE // (y.numel() * y.shape[-1])), 1)
-        parts = [log_posterior(X, y, some, embedding, prior, known) for some in theta.split(size)]
-        value, grad = (torch.cat(part) for part in zip(*parts, strict=True))
-    return value + theta.sum(-1), grad + 1
+        parts = theta.split(size) if theta.ndim >= X.ndim else (theta,)
+        found = [log_posterior(X, y, some, *self.model, any_scale=self.any_scale) for some in parts]
+        value, grad = found[0] if len(found) == 1 else (torch.cat(part) for part in zip(*found, strict=True))
+        inside = inside & value.isfinite() & grad.isfinite().all(-1)
+        value = torch.where(inside, value + theta.sum(-1), -torch.inf)
+        return value, torch.where(inside[..., None], grad + 1, 0.0)
+
+    def hills(self, start: Tensor) -> _Hills:
+        """Where searches from θ (b x (d+1)) and from the starts of a fit end, and how wide it is there.
+
+        A fit whose scale is 1 ends where ℓ is short and τ large to make up for it, often far from most of the mass.
+        """
+        (X, y), (_, prior, _) = self.data, self.model
+        n = y.shape[-1]
+
+        def objective(theta: Tensor) -> tuple[Tensor, Tensor]:
+            value, grad = self(theta)
+            return -value / n, -grad / n
+
+        starts = torch.cat([start[None], cold_starts(X, prior)[1:]])
+        end = lbfgs(objective, starts, *self.bounds, steps=50, first_move=0.5, gtol=1e-3, ftol=1e-6).x
+        step = STEP * torch.eye(end.shape[-1], dtype=end.dtype, device=end.device)
+        step = step.view(-1, *[1] * (end.ndim - 1), end.shape[-1])
+        lower, upper = self.bounds
+        inside = torch.minimum(torch.maximum(end, lower + 2 * STEP), upper - 2 * STEP)
+        # One hill after the other: of many observations the matrices of one are as many as fit into memory.
+        slopes = [torch.stack([self(one + sign * step[:, 0])[1] for one in inside], 1) for sign in (-1, 1)]
+        precision = ((slopes[0] - slopes[1]) / (2 * STEP)).movedim(0, -2)
+        values, vectors = torch.linalg.eigh((precision + precision.mT) / 2)
+        return _Hills(end, vectors, values.clamp_min(WIDEST**-2).rsqrt())
 
 
-def _root_of_covariance(
-    X: Tensor, y: Tensor, theta: Tensor, embedding: Embedding, prior: NoisePrior, known: Tensor | None
-) -> Tensor:
-    """A square root of the inverse of −∇² log p at θ (b x (d+1)): b x (d+1) x (d+1)."""
-    step = STEP * torch.eye(theta.shape[-1], dtype=theta.dtype, device=theta.device)
-    step = step.view(-1, *[1] * (theta.ndim - 1), theta.shape[-1])
-    slopes = [_log_density(X, y, theta + sign * step, embedding, prior, known)[1] for sign in (-1, 1)]
-    precision = ((slopes[0] - slopes[1]) / (2 * STEP)).movedim(0, -2).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    values, vectors = torch.linalg.eigh((precision + precision.mT) / 2)
-    root: Tensor = vectors * values.clamp_min(WIDEST**-2).rsqrt()[..., None, :]
-    return root
+class _Hills(NamedTuple):
+    """Normal distributions of θ, C x b: θ = centre + R z with R = vectors diag(widths)."""
+
+    centre: Tensor  # C x b x (d+1)
+    vectors: Tensor  # C x b x (d+1) x (d+1)
+    widths: Tensor  # C x b x (d+1)
+
+    def of(self, index: Tensor) -> _Hills:
+        """Those with these indices."""
+        return _Hills(*(part[index] for part in self))
+
+    def gather(self, index: Tensor) -> _Hills:
+        """Those with these indices (K x b), one of each element's own."""
+        parts = (
+            part.gather(0, index[(..., *[None] * (part.ndim - index.ndim))].expand(-1, *part.shape[1:]))
+            for part in self
+        )
+        return _Hills(*parts)
+
+    def theta(self, z: Tensor) -> Tensor:
+        """θ of z, each C x b x (d+1)."""
+        return self.centre + (self.vectors @ (self.widths * z)[..., None])[..., 0]
+
+    def pull_back(self, grad: Tensor) -> Tensor:
+        """The gradient in z from that in θ, each C x b x (d+1)."""
+        return self.widths * (self.vectors.mT @ grad[..., None])[..., 0]
+
+    def log_density(self, theta: Tensor) -> Tensor:
+        """Of all C, equally probable, at θ (M x b x (d+1)), up to a constant: M x b."""
+        away = (theta[:, None] - self.centre)[..., None]  # M x C x b x (d+1) x 1
+        z = (self.vectors.mT @ away)[..., 0] / self.widths
+        return (-0.5 * z.square().sum(-1) - self.widths.log().sum(-1)).logsumexp(1)
+
+
+def _move(density: Objective, hills: _Hills, z: Tensor, draws: Draws) -> Tensor:
+    """z (H x b x D) after MOVES of Hamiltonian Monte Carlo, in units of the hill that each started from."""
+
+    def at(z: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = density(hills.theta(z))
+        return value, hills.pull_back(grad)
+
+    H, *batch, D = z.shape
+    value, grad = at(z)
+    for _ in range(MOVES):
+        momentum = draws.randn(H, D, dtype=z.dtype).to(z).view(*batch, H, D).movedim(-2, 0)
+        uniform = draws.rand(2, H, dtype=z.dtype).to(z).view(*batch, 2, H).movedim((-2, -1), (0, 1))
+        leap = (LEAP[0] + (LEAP[1] - LEAP[0]) * uniform[0])[..., None]
+        x, p, slope = z, momentum, grad
+        for _ in range(LEAPS):
+            p = p + 0.5 * leap * slope
+            x = x + leap * p
+            end, slope = at(x)
+            p = p + 0.5 * leap * slope
+        gain = end - value - 0.5 * (p.square() - momentum.square()).sum(-1)
+        accepted = uniform[1].log() < gain.nan_to_num(nan=-torch.inf)
+        value = torch.where(accepted, end, value)
+        z, grad = (torch.where(accepted[..., None], new, old) for new, old in ((x, z), (slope, grad)))
+    return z
 
 
 def _resample(log_weight: Tensor, count: int, draws: Draws) -> Tensor:

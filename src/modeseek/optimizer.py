@@ -20,13 +20,15 @@ from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.errors import ConfigError, SpaceChangedWarning, TrialFailedWarning
 from modeseek.fronts import as_reference
+from modeseek.hyperparameters import Several
 from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
-from modeseek.optimum import DRAWS, Optimum, predict, recommended, surrogate_of
+from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.outcomes import Measured, Outcome, as_sem, measured
 from modeseek.proposer import Proposer, Settings
 from modeseek.recommendation import Recommendation, best_expected, best_of
+from modeseek.sampled_optimum import recommended
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.together import propose_together
@@ -83,6 +85,7 @@ class Optimizer:
         self._proposer = Proposer(space, self._settings, knowledge=Knowledge.of(space, prior))
         self._trials = Trials(space, count)
         self._locks: dict[str, FileLock] = {}
+        self._drawn: tuple[int, tuple[Several, OutcomeMap]] | None = None  # after so many outcomes, for `predict`
 
     @property
     def seed(self) -> int:
@@ -170,7 +173,7 @@ class Optimizer:
         gp, _ = self._surrogate()
         history = self._trials.history(direction)
         with computing(self.device, self._settings.threads):
-            chosen = recommended(gp, history.constraints)
+            chosen = int(recommended(gp, torch.from_numpy(history.constraints).to(gp.X)[None]))
         return self._trials.having(TrialState.COMPLETE)[chosen]
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
@@ -208,9 +211,11 @@ class Optimizer:
         Of the objective itself: an observation of it has its noise in addition.
         """
         direction = self._one("predict() knows one")
-        gp, outcomes = self._surrogate()
+        history = self._trials.history(direction)
+        if self._drawn is None or self._drawn[0] != len(history.Y):
+            self._drawn = len(history.Y), several_of(self.space, history, self._settings, self._proposer.state)
         with computing(self.device, self._settings.threads):
-            return predict(self.space, gp, outcomes, direction, params)
+            return predict(self.space, *self._drawn[1], direction, params)
 
     def _surrogate(self) -> tuple[GP, OutcomeMap]:
         return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)

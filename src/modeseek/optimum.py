@@ -1,16 +1,14 @@
 """What is known of the optimum: samples of where it is, its modes, intervals, and the regret still to be expected.
 
-The surrogate's posterior is over functions. Each function drawn from it has its optimum somewhere (paths.py): together
-those are samples of x*, and how much higher each lies than the same function at the recommended point is a sample of
-the regret. Everything is in the objective's own units, by the inverse of the outcomes' transform.
+The samples are those of sampled_optimum.py: optima of functions drawn from the surrogate's posterior. Everything is in
+the objective's own units, by the inverse of the outcomes' transform.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,20 +16,26 @@ from torch import Tensor
 
 from modeseek.checks import whole_number
 from modeseek.computing import computing
-from modeseek.constraints import margins_of
 from modeseek.dms import State, fit_mapped
-from modeseek.draws import Draws
-from modeseek.embedding import PLAIN, Embedding, embedding_of
+from modeseek.embedding import embedding_of
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
-from modeseek.hyperparameters import Several, draw_hyperparameters
+from modeseek.hyperparameters import Several
 from modeseek.modes import modes
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
-from modeseek.paths import ConstrainedPaths, Drawn, Paths, draw_paths, maxima
 from modeseek.proposer import Settings, Stream, generator, rounding
+from modeseek.sampled_optimum import (
+    HYPERPARAMETERS,
+    ROUNDING,
+    above,
+    drawn_or_fitted,
+    moments_in_own_units,
+    sample_optimum,
+    shortest,
+)
 from modeseek.space import Space
-from modeseek.surrogate import GP, MANY, Hyperparameters
+from modeseek.surrogate import GP
 from modeseek.trials import Direction
 from modeseek.typing import Array, Params
 
@@ -39,9 +43,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWS = 256  # functions drawn from the posterior
-HYPERPARAMETERS = 16  # drawn of the surrogate, with a share of those functions each
-NODES = 32  # of the Gauss-Hermite quadrature
-ROUNDING = 1e-9  # 0.05 times 100 may come out as 4.999...
 MOST_SHOWN = 8  # parameters in a plot
 MOST_NAMED = 4  # parameters in a line of text
 
@@ -95,31 +96,17 @@ class Optimum:
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
         self._outcomes = outcomes
-        several = Several(gp, torch.ones_like(gp.mean))
-        if gp.X.shape[-2] <= MANY:  # more determine their hyperparameters well enough
-            several = draw_hyperparameters(_only(gp), min(HYPERPARAMETERS, draws), generator)
-        self._several, (gp, scale) = several, several
-        mu = gp.posterior(gp.X)[0] * scale[:, None]
-        limits = _Limits.of(gp.X[0], constraints, gp.embedding)
-        best = torch.where(limits.recommendable, mu.mean(0).nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
-        point = gp.X[:, int(best), :][:, None]
-        source = Draws.of(generator, gp.X.shape[:-2])
-        paths = draw_paths(gp, -(-draws // len(gp.X)), source)
-        drawn = limits.on(paths, generator)
         region = space.region()
-        found = maxima(drawn, source, rounding(space, gp.X.device, region), also=point, region=region)
-        at_point = paths.everywhere(point)[..., 0]
-        value = found.value
-        if isinstance(drawn, ConstrainedPaths):  # without the price of what is violated
-            value = torch.where(drawn.is_met(found.x), paths.value(found.x.unsqueeze(-2))[..., 0], at_point)
-        value, at_point = ((part * scale[:, None]).reshape(1, -1) for part in (value, at_point))
-        gained = outcomes.inverse(value) - outcomes.inverse(torch.minimum(at_point, value))
-        self._points: Array = found.x.flatten(0, 1).cpu().numpy()
-        self._regrets: Array = np.sort(gained[0].cpu().numpy())
+        limits = None if constraints is None else torch.from_numpy(constraints).to(gp.X)[None]
+        rounded = rounding(space, gp.X.device, region)
+        found = sample_optimum(gp, draws, generator, constraints=limits, rounding=rounded, region=region)
+        self._several = found.several
+        self._points: Array = found.x[0].cpu().numpy()
+        self._regrets: Array = found.regrets(outcomes)[0].cpu().numpy()
         self._trials = gp.X.shape[-2]
 
         self.samples: list[Params] = [space.decode(row) for row in self._points]
-        self.recommended: Params = space.decode(point[0, 0].cpu().numpy())
+        self.recommended: Params = space.decode(found.point[0].cpu().numpy())
         self.value, self.std = self.predict(self.recommended)
         self.modes = self._modes(found.x)
 
@@ -154,8 +141,8 @@ class Optimum:
     def interval(self, probability: float = 0.9) -> dict[str, Any]:
         """By parameter, where the optimum is with this probability.
 
-        (low, high) for numbers, with as much probability below as above; for a categorical parameter a tuple of the
-        most probable choices, as many as are needed. Each parameter by itself: all at once have less probability. One
+        (low, high) for numbers, the shortest with this probability; for a categorical parameter a tuple of the most
+        probable choices, as many as are needed. Each parameter by itself: all at once have less probability. One
         that exists only under a choice: given that it exists; it is left out where it never does.
         """
         p = _probability(probability)
@@ -163,15 +150,15 @@ class Optimum:
         exists = self.space.conditions.existing(self._points)
         for name in self.space.names:
             column = self.space.coordinates.index(name)
-            u = np.sort(self._points[exists[:, column], column])
+            u = self._points[exists[:, column], column]
             parameter = self.space[name]
             if not len(u):
                 continue
             if isinstance(parameter, Categorical):
                 intervals[name] = _most_probable([parameter.decode(v) for v in u], p)
             else:
-                k = outside(len(u), p)
-                intervals[name] = (parameter.decode(float(u[k])), parameter.decode(float(u[-1 - k])))
+                low, high = shortest(torch.from_numpy(u)[:, None], p)
+                intervals[name] = (parameter.decode(float(low)), parameter.decode(float(high)))
         return intervals
 
     def regret(self, probability: float = 0.95) -> float:
@@ -231,7 +218,7 @@ class Optimum:
         )
 
     def _modes(self, x: Tensor) -> list[Mode]:
-        found = modes(x.flatten(0, 1)[None])
+        found = modes(x)
         centre, mass, label = (part[0].cpu().numpy() for part in found)
         result = []
         for i in range(int((mass > 0).sum())):
@@ -266,102 +253,27 @@ def surrogate_of(
         return fit_mapped(X, Y, replace(settings.config, warp="never"), state, embedding, known)
 
 
-class _Limits(NamedTuple):
-    """What is known of the constraints."""
-
-    feasible: Tensor  # n, the observations that were
-    recommendable: Tensor  # n, those of them that are so by the model as well, where one is
-    margins: GP | None = None  # q x 1
-    thresholds: Tensor | None = None  # q x 1
-
-    @classmethod
-    def of(cls, X: Tensor, constraints: Array | None, embedding: Embedding = PLAIN) -> _Limits:
-        """From constraints (n x q) observed at X (n x d); TrialError where no observation is feasible."""
-        if constraints is None or constraints.size == 0:
-            every = torch.ones(len(X), dtype=torch.bool, device=X.device)
-            return cls(every, every)
-        limits = torch.from_numpy(constraints).to(X)
-        feasible = (limits <= 0).all(-1)
-        if not bool(feasible.any()):
-            raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
-        margins, thresholds = margins_of(X[None], limits[None], embedding)
-        probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)[0]
-        return cls(feasible, probable if bool(probable.any()) else feasible, margins, thresholds)
-
-    def on(self, paths: Paths, generator: torch.Generator) -> Drawn:
-        """Draws of the objective, a batch of H, with draws of the constraints."""
-        if self.margins is None or self.thresholds is None:
-            return paths
-        H = len(paths.gp.X)
-        margins, count = _repeated(self.margins, H), paths.update.shape[-2]
-        return ConstrainedPaths(
-            paths, draw_paths(margins, count, generator), self.thresholds.expand(-1, H), self.feasible
-        )
-
-
-def recommended(gp: GP, constraints: Array) -> int:
-    """Which of the observed inputs of a GP (a batch of one) has the best posterior mean and is feasible."""
-    allowed = _Limits.of(gp.X[0], constraints, gp.embedding).recommendable
-    mu = gp.posterior(gp.X)[0][0]
-    return int(torch.where(allowed, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax())
-
-
-def _repeated(gp: GP, H: int) -> GP:  # noqa: N803
-    """Gaussian processes q x 1 as q x H."""
-    parts = {name: getattr(gp, name) for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
-    same = {name: part.expand(len(part), H, *part.shape[2:]) for name, part in parts.items()}
-    lengthscale, noise = (part.expand(len(part), H, *part.shape[2:]) for part in gp.hyperparameters)
-    return replace(gp, hyperparameters=Hyperparameters(lengthscale, noise), **same)
-
-
-def _only(gp: GP) -> GP:
-    """The Gaussian process of a batch of one, without batch dimensions."""
-    parts = {name: getattr(gp, name)[0] for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
-    known = None if gp.known_noise is None else gp.known_noise[0]
-    hyperparameters = Hyperparameters(*(part[0] for part in gp.hyperparameters))
-    return replace(gp, hyperparameters=hyperparameters, known_noise=known, **parts)
+def several_of(
+    space: Space, history: History, settings: Settings, state: State | None = None
+) -> tuple[Several, OutcomeMap]:
+    """As `surrogate_of`, with the hyperparameters that `Optimum.of` draws."""
+    gp, outcomes = surrogate_of(space, history, settings, state)
+    with computing(settings.device, settings.threads):
+        source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
+        return drawn_or_fitted(gp, HYPERPARAMETERS, source), outcomes
 
 
 def predict(
-    space: Space, gp: GP | Several, outcomes: OutcomeMap, direction: Direction, params: Params
+    space: Space, several: Several, outcomes: OutcomeMap, direction: Direction, params: Params
 ) -> tuple[float, float]:
     """Mean and standard deviation of the objective at these parameters, in its own units.
 
     Of the objective itself, not of a noisy observation of it. Arguments as in `Optimum`.
     """
-    several = gp if isinstance(gp, Several) else Several(gp, torch.ones_like(gp.mean))
-    x = torch.from_numpy(space.encode(params)).to(several.scale)[None]
+    x = torch.from_numpy(space.encode(params)).to(several.scale)[None, None]
     mean, std = moments_in_own_units(several, outcomes, x)
     sign = -1.0 if direction == "minimize" else 1.0
     return sign * float(mean), float(std)
-
-
-def moments_in_own_units(several: Several, outcomes: OutcomeMap, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of the outcome at x (m x d), larger is better: each m.
-
-    Over all Gaussian processes of the batch (H), equally probable: each by Gauss-Hermite quadrature of the way back.
-    """
-    gp, scale = several
-    nodes, weights = (torch.from_numpy(part).to(x) for part in np.polynomial.hermite_e.hermegauss(NODES))
-    weights = weights / (weights.sum() * len(gp.X))
-    mu, sigma = gp.posterior(x.expand(len(gp.X), *x.shape))
-    y = (mu[..., None] + sigma[..., None] * nodes) * scale[:, None, None]  # H x m x nodes
-    Y = outcomes.inverse(y.reshape(1, -1)).view(y.shape)
-    mean = (Y * weights).sum((0, -1))
-    return mean, ((Y - mean[:, None]).square() * weights).sum((0, -1)).sqrt()
-
-
-def outside(count: int, probability: float) -> int:
-    """How many of so many samples, in order, are outside of an interval at either end.
-
-    With k of S samples below it and k above, an interval holds one more with probability 1 − 2(k + 1)/(S + 1).
-    """
-    return max(math.floor((1 - probability) / 2 * (count + 1) + ROUNDING) - 1, 0)
-
-
-def above(count: int, probability: float) -> int:
-    """Which of so many samples, in order from 0, is above one more with this probability, k/(S + 1) for the k-th."""
-    return min(math.ceil(probability * (count + 1) - ROUNDING), count) - 1
 
 
 def _probability(p: float) -> float:

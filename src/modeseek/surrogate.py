@@ -278,7 +278,7 @@ def _search_all(
     known: Tensor | None,
 ) -> Minimum:
     """The ends of the search on all observations: starts x b x (d+1)."""
-    starts = _cold_starts(X, prior) if warm is None else torch.stack([_prior_mode(X, prior), theta_of(warm)])
+    starts = cold_starts(X, prior) if warm is None else torch.stack([_prior_mode(X, prior), theta_of(warm)])
     return _search(X, y, starts, embedding, prior, steps, known=known)
 
 
@@ -297,7 +297,7 @@ def _search_some(
     """
     few, enough = evenly(X, y, FEW), evenly(X, y, ENOUGH)
     of_few, of_enough = (None if known is None else known.gather(-1, ranked(y, size)) for size in (FEW, ENOUGH))
-    starts = _cold_starts(X, prior) if warm is None else _prior_mode(X, prior)[None]
+    starts = cold_starts(X, prior) if warm is None else _prior_mode(X, prior)[None]
     found = _search(*few, starts, embedding, prior, steps, known=of_few)
     ends = found.x if warm is None else torch.cat([found.x, theta_of(warm)[None]])
     value = log_posterior(*enough, ends, embedding, prior, of_enough)[0].nan_to_num(nan=-torch.inf)
@@ -365,12 +365,17 @@ def log_posterior(
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
     known: Tensor | None = None,
+    any_scale: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
 
     The priors are densities of ℓ and τ themselves, as in GPyTorch, so their maximum is the same in any
     parametrization. For the likelihood ∂/∂θ_i = ½ tr[(ααᵀ − A) ∂K/∂θ_i], and ∂K/∂log ℓ_i = K ∘ (X_i − X'_i)²/ℓ_i².
     With G = (ααᵀ − A) ∘ K the trace is 2 Σ_j (G1)_j X_ji² − 2 (XᵀGX)_ii, so no n x n x d tensor is ever made.
+
+    With `any_scale`, y ~ N(c, s²(K + τI)) with c and s integrated out (priors 1 and 1/s): for Q = (y − c)ᵀα, twice
+    −log p(y | X, θ) is (n − 1) log Q + log |K + τI| + log 1ᵀA1 and a constant, so that α counts times √((n − 1)/Q) and
+    (A1)(A1)ᵀ/1ᵀA1 is added to G.
     """
     d, n = X.shape[-1], X.shape[-2]
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
@@ -383,7 +388,14 @@ def log_posterior(
     alpha = (A @ residual[..., None]).squeeze(-1)
 
     log_det = 2 * chol.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    value = -0.5 * ((residual * alpha).sum(-1) + log_det + n * math.log(2 * math.pi))
+    misfit = (residual * alpha).sum(-1)
+    if any_scale:
+        weights = A.sum(-1)
+        scale = (misfit / max(n - 1, 1)).clamp_min(MIN_VARIANCE)
+        alpha = alpha / scale.sqrt()[..., None]
+        misfit = (n - 1) * (1 + scale.log()) + weights.sum(-1).log()
+        A = A - weights[..., :, None] * (weights / weights.sum(-1, keepdim=True))[..., None, :]
+    value = -0.5 * (misfit + log_det + n * math.log(2 * math.pi))
     G = (alpha[..., :, None] * alpha[..., None, :]).sub_(A).mul_(K)  # in place: making a large matrix costs as well
     centred = Z - 0.5
     quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
@@ -411,7 +423,7 @@ def _prior_mode(X: Tensor, prior: NoisePrior) -> Tensor:
     return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, prior.start)
 
 
-def _cold_starts(X: Tensor, prior: NoisePrior) -> Tensor:
+def cold_starts(X: Tensor, prior: NoisePrior) -> Tensor:
     """Where a first fit starts: the prior's mode, its median, and short length-scales; 3 x b x (d+1)."""
     d = X.shape[-1]
     median = _start(X, _lengthscale_loc(d), prior.start + 1)

@@ -61,6 +61,7 @@ def train(
     source: Randomness,
     time_scale: float = TIME_SCALE,
     prediction: Prediction = "noise",
+    time_power: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Train a network for each batch element on its own data; θ itself stays as it is.
 
@@ -71,6 +72,8 @@ def train(
         source: of random numbers, on the device of theta.
         time_scale: of the times that are embedded, as in `condition_features`.
         prediction: what the network is to give.
+        time_power: of the uniform numbers that the times are made from; 2 has more of the early ones, which decide on
+            what is narrow.
 
     Returns:
         The trained θ (b x P), and each element's mean loss over the last epoch (b).
@@ -85,7 +88,7 @@ def train(
     data: NoisyEpochs | None = None
     for first in range(0, schedule.epochs, EPOCHS_PREPARED):
         lr = rates[first : first + EPOCHS_PREPARED]
-        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws, time_scale, prediction)
+        fresh = _noisy_epochs(x, y, lr, sde, t0, p_drop, loss_weight, draws, time_scale, prediction, time_power)
         if data is None or len(lr) < len(data.lr):
             data = fresh
             run = recorded(partial(_run_epochs, step, data, schedule.batch_size), x.device)
@@ -125,6 +128,7 @@ def _noisy_epochs(
     draws: Draws,
     time_scale: float = TIME_SCALE,
     prediction: Prediction = "noise",
+    time_power: float = 1.0,
 ) -> NoisyEpochs:
     """Epochs with the learning rates given; each epoch and element has its own shuffle, times, noise and drop-outs."""
     (E, m), shape = (len(lr), y.shape[-1]), (len(lr), *y.shape)
@@ -132,7 +136,7 @@ def _noisy_epochs(
     order = by_order.argsort(-1)
     rows = torch.cat([x, embed(y)], -1).expand(*shape, -1)
     x0, label = rows.gather(-2, order[..., None].expand_as(rows)).split([x.shape[-1], EMBEDDING], -1)
-    t = t0 + (1 - t0) * by_time
+    t = t0 + (1 - t0) * by_time**time_power
     keep = (by_drop >= p_drop)[..., None]
     noise = draws.randn(E, m, x.shape[-1], dtype=x.dtype).transpose(0, 1).contiguous()
     h = sde.h(t)[..., None]
