@@ -53,9 +53,8 @@ def test_the_density_is_one_in_all_and_high_where_the_samples_are(model: OptimaM
 
 
 def test_the_divergence_is_that_of_differences() -> None:
-    model = OptimaModel.learn(
-        torch.rand(2, 8, 3).double(), torch.rand(2, 8).double(), generator(0), Learning(updates=1)
-    )
+    x, y = torch.rand(2, 8, 3, generator=generator(3)).double(), torch.rand(2, 8, generator=generator(4)).double()
+    model = OptimaModel.learn(x, y, generator(0), Learning(hidden=16, updates=1))
     x, z, t = torch.randn(2, 5, 3, generator=generator(1)), torch.randn(2, 5, generator=generator(2)), torch.tensor(0.3)
     step = 1e-2 * torch.eye(3)
     pairs = [(model._noise(x + one, t, z)[0] - model._noise(x - one, t, z)[0]) / 2e-2 for one in step]
