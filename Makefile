@@ -43,7 +43,7 @@ $(STAMP): pyproject.toml constraints.txt requirements-dev.lock | $(BIN)/pip
 	$(PIP) check
 	@touch $@
 
-demo: $(STAMP)  ## optimize Styblinski-Tang in two dimensions and draw what happened
+demo: $(STAMP)  ## optimize Branin's function and draw what is known of its minimum
 	$(BIN)/modeseek demo $(ARGS)
 
 test: lint  ## lint, then every test but the slow ones

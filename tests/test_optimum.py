@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import modeseek as ms
 from modeseek.config import DMSConfig
@@ -213,6 +216,49 @@ def test_a_row_of_a_batch_has_the_optimum_that_it_has_alone() -> None:
     torch.testing.assert_close(together.x[1:], alone.x, atol=1e-3, rtol=0)
     regrets = [part.regrets(outcomes)[-1] for part, (_, outcomes) in zip((together, alone), models, strict=True)]
     torch.testing.assert_close(*regrets, atol=1e-3, rtol=1e-2)
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(st.booleans(), st.booleans(), st.sampled_from([{}, {"model": "svm"}, {"a": 0.25}]), st.integers(2, 7))
+def test_every_sample_and_mode_can_be_evaluated(linear: bool, function: bool, fixed: dict[str, Any], n: int) -> None:
+    """Int, choices, a parameter that exists only under one, known constraints and fixed values, all at once."""
+    constraints = [ms.Linear({"a": 1, "b": 1}, upper=1.2)] * linear + [lambda p: p["a"] <= 0.8] * function
+    space = ms.Space(
+        {
+            "model": ms.Categorical(["svm", "tree"]),
+            "C": ms.Float(1e-2, 1e2, log=True, when={"model": "svm"}),
+            "a": ms.Float(0, 1),
+            "b": ms.Float(0, 1),
+            "k": ms.Int(1, 5),
+        },
+        constraints=constraints,
+    )
+    opt = ms.Optimizer(space, direction="maximize", seed=n)
+    for _ in range(n):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["a"] + trial.params["b"] + trial.params["k"] + math.log(trial.params.get("C", 1)))
+    optimum = opt.optimum(draws=8, fixed=fixed)
+    for params in [*optimum.samples, optimum.recommended, *(mode.params for mode in optimum.modes)]:
+        space.validate(params)
+        assert ("C" in params) == (params["model"] == "svm")
+        assert not linear or params["a"] + params["b"] <= 1.2 + 1e-9
+        assert not function or params["a"] <= 0.8
+        assert fixed.items() <= params.items()
+    assert fixed.keys() <= optimum.interval(0.9).keys()
+    assert optimum.regret(0.95) >= 0
+
+
+def test_with_values_fixed_the_optimum_is_the_one_among_them() -> None:
+    """f = (x − c)², whose minimum over x depends on the context c; nothing was observed at c = 0.5."""
+    opt = ms.Optimizer(ms.Space({"c": ms.Float(0, 1), "x": ms.Float(0, 1)}), seed=0)
+    for c, x in np.random.default_rng(0).random((20, 2)):
+        opt.tell_params({"c": c, "x": x}, (x - c) ** 2)
+    optimum = opt.optimum(draws=32, fixed={"c": 0.5})
+    low, high = optimum.interval(0.9)["x"]
+    assert 0.35 < low <= optimum.recommended["x"] + 0.05
+    assert high < 0.65
+    assert {params["c"] for params in optimum.samples} == {0.5}
+    assert optimum.interval(0.9)["c"] == (0.5, 0.5)
 
 
 def test_the_same_generator_gives_the_same_samples() -> None:

@@ -192,7 +192,7 @@ class Optimizer:
             params = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
         return Recommendation(params, *self.predict(params))
 
-    def optimum(self, *, draws: int = DRAWS) -> Optimum:
+    def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
 
         With black-box constraints, of the best feasible point: each function that the observations allow for comes
@@ -200,10 +200,16 @@ class Optimizer:
 
         Args:
             draws: functions drawn from the posterior, one sample of the optimum each.
+            fixed: values by name, as in `ask`: the optimum among parameters that have them, and the regret of what
+                `best_for` gives for them.
         """
         direction = self._one("optimum() says nothing of a front; see opt.front")
         history = self._trials.history(direction)
-        return Optimum.of(self.space, history, direction, self._settings, self._proposer.state, draws=draws)
+        best = self.best_for(fixed) if fixed else None
+        point = None if best is None else self.space.encode(best.params)
+        return Optimum.of(
+            self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
+        )
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.

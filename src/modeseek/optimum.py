@@ -6,7 +6,7 @@ the objective's own units, by the inverse of the outcomes' transform.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,8 @@ class Optimum:
         *,
         draws: int = DRAWS,
         constraints: Array | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        point: Array | None = None,
     ) -> None:
         """Draw from the posterior.
 
@@ -92,21 +94,25 @@ class Optimum:
             generator: on the CPU.
             draws: how many functions.
             constraints: n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
+            fixed: values by name: the optimum among parameters that have them.
+            point: d, the recommended one, on the unit cube; None: the observed one with the best posterior mean.
         """
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
         self._outcomes = outcomes
-        region = space.region()
+        region = space.region(fixed)
         limits = None if constraints is None else torch.from_numpy(constraints).to(gp.X)[None]
         rounded = rounding(space, gp.X.device, region)
-        found = sample_optimum(gp, draws, generator, constraints=limits, rounding=rounded, region=region)
+        at = None if point is None else torch.from_numpy(point).to(gp.X)[None]
+        found = sample_optimum(gp, draws, generator, constraints=limits, point=at, rounding=rounded, region=region)
         self._several = found.several
         self._points: Array = found.x[0].cpu().numpy()
         self._regrets: Array = found.regrets(outcomes)[0].cpu().numpy()
         self._trials = gp.X.shape[-2]
 
-        self.samples: list[Params] = [space.decode(row) for row in self._points]
-        self.recommended: Params = space.decode(found.point[0].cpu().numpy())
+        params = space.decode if region is None else region.params
+        self.samples: list[Params] = [params(row) for row in self._points]
+        self.recommended: Params = params(found.point[0].cpu().numpy())
         self.value, self.std = self.predict(self.recommended)
         self.modes = self._modes(found.x)
 
@@ -120,6 +126,8 @@ class Optimum:
         state: State | None = None,
         *,
         draws: int = DRAWS,
+        fixed: Mapping[str, Any] | None = None,
+        point: Array | None = None,
     ) -> Optimum:
         """What a history says; TrialError where it has no outcome.
 
@@ -127,12 +135,16 @@ class Optimum:
             history: its outcomes to be maximized, in the objective's own units but for their sign.
             settings: of the proposer.
             state: where the surrogate's fit starts; None: anew.
+            fixed, point: as in `Optimum`.
         """
         gp, outcomes = surrogate_of(space, history, settings, state)
         source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
         with computing(settings.device, settings.threads):
             draws = whole_number("draws", draws, 1)
-            return cls(space, gp, outcomes, direction, source, draws=draws, constraints=history.constraints)
+            limits = history.constraints
+            return cls(
+                space, gp, outcomes, direction, source, draws=draws, constraints=limits, fixed=fixed, point=point
+            )
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters."""
@@ -197,17 +209,22 @@ class Optimum:
             f"{name} {_interval_text(ends, isinstance(self.space[name], Categorical))}"
             for name, ends in _some(intervals)
         )
-        regions = "; ".join(f"{mode.mass:.0%} around {self._text(mode.params)}" for mode in self.modes[:2])
-        more = f"; and {len(self.modes) - 2} more" if len(self.modes) > 2 else ""
-        word = "one region" if len(self.modes) == 1 else f"{len(self.modes)} regions"
+        masses = [f"{100 * mode.mass:.0f} %" for mode in self.modes[:2]]
+        where = [f"around {self._text(mode.params)}" for mode in self.modes[:2]]
+        regions = f"it is in one region, {where[0]}"
+        if len(self.modes) > 1:
+            likely = "; ".join(map(" ".join, zip(masses, where, strict=True)))
+            more = f"; and {len(self.modes) - 2} more" if len(self.modes) > 2 else ""
+            regions = f"it is in one of {len(self.modes)} regions, with a probability of {likely}{more}"
         what = "minimum" if self.direction == "minimize" else "maximum"
         return "\n".join(
             [
                 f"What {self._trials} evaluations say of the {what}:",
                 f"  best point so far: {self._text(self.recommended)}; value {self.value:.4g} ± {self.std:.2g}",
                 f"  where the {what} lies, each with 90 % probability: {ranges}{_and_more(len(intervals))}",
-                f"  {word}: {regions}{more}",
-                f"  better than the best point so far by at most {self.regret(0.95):.2g}, with 95 % probability",
+                f"  {regions}",
+                f"  it is better than the best point so far by less than {self.regret(0.5):.2g} with 50 % probability, "
+                f"and by less than {self.regret(0.95):.2g} with 95 %",
             ]
         )
 

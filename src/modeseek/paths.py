@@ -214,6 +214,8 @@ def _candidates(gp: GP, draws: Draws, region: Region | None = None) -> list[Tens
     else:
         spread = region.sample(SPREAD, draws, tuple(batch), gp.X).to(gp.X)
     observed, outcomes = evenly(gp.X, gp.y, OBSERVED)
+    if region is not None and region.fixed:  # what was observed with other values
+        observed = region.repair(observed, spread)
     few = min(8, outcomes.shape[-1])
     best = outcomes.topk(few, -1).indices[..., torch.arange(NEAR, dtype=torch.int64, device=gp.X.device) % few]
     around = observed.gather(-2, best[..., None].expand(*batch, NEAR, d))

@@ -37,7 +37,7 @@ class SampledOptimum(NamedTuple):
     """Samples of the optimum of each problem, in the surrogate's units."""
 
     several: Several  # H x b
-    point: Tensor  # b x d, the recommended one: observed, feasible, of the best posterior mean
+    point: Tensor  # b x d, the recommended one
     x: Tensor  # b x S x d
     value: Tensor  # b x S, of the functions at x
     at_point: Tensor  # b x S, of the same functions at the recommended point
@@ -55,6 +55,7 @@ def sample_optimum(
     *,
     several: Several | None = None,
     constraints: Tensor | None = None,
+    point: Tensor | None = None,
     rounding: Rounding | None = None,
     region: Region | None = None,
 ) -> SampledOptimum:
@@ -67,6 +68,7 @@ def sample_optimum(
         several: hyperparameters that are equally probable; None: drawn, or those of the fit where there are so many
             observations that they determine them.
         constraints: b x n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
+        point: b x d, the recommended one, in the region; None: observed, feasible, of the best posterior mean.
         rounding, region: as in `paths.maxima`.
     """
     rows = Draws.of(source, gp.X.shape[:-2])
@@ -75,10 +77,11 @@ def sample_optimum(
     models, scale = several
     H, d = len(models.X), gp.X.shape[-1]
     limits = _Limits.of(gp.X, constraints, gp.embedding)
-    mu = (models.posterior(models.X)[0] * scale[..., None]).mean(0)
-    best = torch.where(limits.recommendable, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
-    point = gp.X.gather(-2, best[..., None, None].expand(*best.shape, 1, d))
-    everywhere = point.expand(H, *point.shape)
+    if point is None:
+        mu = (models.posterior(models.X)[0] * scale[..., None]).mean(0)
+        best = torch.where(limits.recommendable, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
+        point = gp.X.gather(-2, best[..., None, None].expand(*best.shape, 1, d)).squeeze(-2)
+    everywhere = point.unsqueeze(-2).expand(H, *point.shape[:-1], 1, d)
     each = rows.split(H)
     paths = draw_paths(models, -(-draws // H), each)
     drawn = limits.on(paths, rows)
@@ -88,7 +91,7 @@ def sample_optimum(
     if isinstance(drawn, ConstrainedPaths):  # without the price of what is violated
         value = torch.where(drawn.is_met(found.x), paths.value(found.x.unsqueeze(-2))[..., 0], at_point)
     value, at_point = ((part * scale[..., None]).movedim(0, -2).flatten(-2) for part in (value, at_point))
-    return SampledOptimum(several, point.squeeze(-2), found.x.movedim(0, -3).flatten(-3, -2), value, at_point)
+    return SampledOptimum(several, point, found.x.movedim(0, -3).flatten(-3, -2), value, at_point)
 
 
 def drawn_or_fitted(gp: GP, count: int, source: Randomness) -> Several:
