@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import get_context
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -37,6 +38,7 @@ from modeseek.paths import Paths, draw_paths, maxima
 from modeseek.proposer import Proposer, Settings, Stream, choose, generator, suggest_all
 from modeseek.space import Space
 from modeseek.surrogate import GP
+from modeseek.together import propose_together
 from modeseek.typing import Array
 
 SAMPLES = 256  # of x*, where a policy chooses among them
@@ -54,9 +56,10 @@ class Asked:
     q: int
     left: int
 
-    def paths(self, gp: GP, count: int, share: float = 1.0) -> Paths:
-        """Draws from the posterior whose differences from its mean are shrunk to a share."""
+    def paths(self, gp: GP, count: int, share: Share = 1.0) -> Paths:
+        """Draws from the posterior whose differences from its mean are shrunk to a share; None: from 0 to 1."""
         paths = draw_paths(gp, count, self.draws)
+        share = torch.linspace(0, 1, count, dtype=gp.X.dtype, device=gp.X.device)[:, None] if share is None else share
         return replace(
             paths,
             cosines=share * paths.cosines,
@@ -64,11 +67,12 @@ class Asked:
             update=share * paths.update + (1 - share) * gp.alpha[..., None, :],
         )
 
-    def samples(self, gp: GP, count: int, share: float = 1.0) -> Tensor:
+    def samples(self, gp: GP, count: int, share: Share = 1.0) -> Tensor:
         """Maxima of such draws: b x count x d."""
         return maxima(self.paths(gp, count, share), self.draws).x
 
 
+Share: TypeAlias = "float | Tensor | None"
 Policy = Callable[[Asked], Tensor]  # to candidates in their order, b x k x d
 
 
@@ -140,18 +144,18 @@ def _qlogei(gp: GP, q: int) -> Tensor:
     return x
 
 
-def drawn(asked: Asked, share: float = 1.0) -> Tensor:
+def drawn(asked: Asked, share: Share = 1.0) -> Tensor:
     """Maxima of draws alone."""
     return asked.samples(asked.gp, asked.q, share)
 
 
-def first_then_drawn(asked: Asked, share: float = 1.0) -> Tensor:
+def first_then_drawn(asked: Asked, share: Share = 1.0) -> Tensor:
     """The first proposal, then maxima of draws that expect it."""
     rest = asked.samples(asked.gp.condition(asked.first), asked.q - 1, share)
     return torch.cat([asked.first, rest], -2)
 
 
-def some_then_drawn(asked: Asked, part: float, share: float = 1.0) -> Tensor:
+def some_then_drawn(asked: Asked, part: float, share: Share = 1.0) -> Tensor:
     """A part of the batch one by one, then maxima of draws that expect those."""
     some = one_by_one(asked, max(1, round(part * asked.q)))
     left = asked.q - some.shape[-2]
@@ -165,14 +169,16 @@ def modes_of_draws(asked: Asked) -> Tensor:
     return torch.cat([asked.first, found.centre[..., : asked.q, :]], -2)
 
 
-def least_regret(asked: Asked, share: float = 1.0, twice: bool = False) -> Tensor:
+def least_regret(asked: Asked, share: Share = 1.0, least: int = SAMPLES, with_modes: bool = False) -> Tensor:
     """The samples of x* that leave the least regret: each next one raises the mean over draws of the batch's best most.
 
     That is greedy expected improvement of a batch, with candidates and draws that belong together.
     """
-    paths = asked.paths(asked.gp, 2 * asked.q if twice else SAMPLES, share)
+    paths = asked.paths(asked.gp, max(2 * asked.q, least), share)
     x = maxima(paths, asked.draws).x
     candidates = torch.cat([asked.first, x], -2)
+    if with_modes:
+        candidates = torch.cat([candidates, modes(x, 0.1).centre[..., :32, :]], -2)
     value = paths.everywhere(candidates)  # b x P x N
     best = paths.everywhere(asked.gp.X).amax(-1, keepdim=True)  # b x P x 1
     return _greedy(candidates, value, best, asked.q)
@@ -229,10 +235,16 @@ POLICIES: dict[str, Policy] = {
     "quarter+draws": partial(some_then_drawn, part=0.25),
     "quarter+draws/2": partial(some_then_drawn, part=0.25, share=0.5),
     "modes": modes_of_draws,
+    "first+ladder": partial(first_then_drawn, share=None),
     "regret": least_regret,
     "regret/2": partial(least_regret, share=0.5),
-    "regret2q": partial(least_regret, twice=True),
-    "regret2q/2": partial(least_regret, twice=True, share=0.5),
+    "regret2q": partial(least_regret, least=1),
+    "regret2q/2": partial(least_regret, share=0.5, least=1),
+    "regret64": partial(least_regret, least=64),
+    "regret64/2": partial(least_regret, share=0.5, least=64),
+    "regret64/4": partial(least_regret, share=0.25, least=64),
+    "regret64~": partial(least_regret, share=None, least=64),
+    "regret64/2+modes": partial(least_regret, share=0.5, least=64, with_modes=True),
     "labels": highest_labels,
     "sobol": spread,
 }
@@ -251,6 +263,11 @@ def apart(candidates: Array, more: Array, known: Array, q: int, rng: np.random.G
 def next_round(policy: str, proposers: list[Proposer], histories: list[History], q: int, left: int) -> Array:
     """The next batch of every row: b x q x d."""
     number, device = len(histories[0].Y), proposers[0].settings.device
+    if policy == "ask":
+        batches = propose_together(proposers, histories, number, q, left)
+        for proposer in proposers:
+            proposer.suggestion = None
+        return np.array([[proposal.point for proposal in batch] for batch in batches])
     suggestion = suggest_all(proposers, histories, number, left)
     assert isinstance(suggestion.gp, GP)
     first = []
@@ -292,7 +309,7 @@ def rounds_of(
     q: int,
     rounds: int,
     *,
-    noise: float = 0.0,
+    noise: Tensor | None = None,
     device: str = "cpu",
     seconds: float = math.inf,
 ) -> Course:
@@ -301,6 +318,7 @@ def rounds_of(
     Args:
         values: b x m x d points of the cube to b x m values, larger is better.
         X: b x n x d, the design.
+        noise: b, standard deviations; None: none.
         seconds: no round begins after so many.
     """
     b, _, d = X.shape
@@ -310,7 +328,8 @@ def rounds_of(
 
     def observe(x: Tensor) -> tuple[Tensor, Tensor]:
         true = values(x)
-        return true, true + noise * torch.stack([torch.from_numpy(r.normal(size=x.shape[1])) for r in rng])
+        drawn = torch.stack([torch.from_numpy(r.normal(size=x.shape[1])) for r in rng])
+        return true, true if noise is None else true + noise[:, None] * drawn
 
     true, seen = observe(X)
     began = time.perf_counter()

@@ -257,7 +257,7 @@ def course(method: str, options: argparse.Namespace) -> Iterator[dict[str, objec
         more = run.evaluate(x)
         run.learn(x, more)
         X, y = torch.cat([X, x], 1), torch.cat([y, more], 1)
-        if (i + 1) % max(1, 500 // options.q) == 0 or i + 1 == len(rounds):
+        if (i + 1) % max(1, min(500 // options.q, 50)) == 0 or i + 1 == len(rounds):
             regret = [float(f"{-value:.5g}") for value in y.amax(-1)]
             yield {"evaluations": y.shape[1], "regret": regret, "seconds": round(time.perf_counter() - began, 1)}
 

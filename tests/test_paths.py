@@ -36,6 +36,14 @@ def covariance(model: GP, x: Tensor) -> Tensor:
     return kernel(x, x, ell) - k @ model.inverse @ k.mT
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_shrunk_draws_lie_between_the_mean_and_the_draws(share: float) -> None:
+    model, x = gp(12, 2, b=2), inputs(7, 2, b=2)
+    paths, mean = draw_paths(model, 5, generator()), model.posterior(x)[0].unsqueeze(-2)
+    expected = mean + share * (paths.everywhere(x) - mean)
+    torch.testing.assert_close(paths.shrunk(share).everywhere(x), expected, atol=1e-9, rtol=0)
+
+
 @pytest.mark.parametrize(("n", "d"), [(3, 1), (15, 2), (40, 5)])
 def test_draws_have_the_posteriors_mean_and_covariance(n: int, d: int) -> None:
     """With P draws the error of a mean is σ/√P, of a covariance about 1.5/√P of the variances: five times that."""

@@ -6,13 +6,15 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 
 from modeseek import Categorical, Float, Int, Linear, Optimizer, Space
 from modeseek.history import APART, History
 from modeseek.proposer import Proposer, Settings
-from modeseek.together import TOGETHER, propose_together
-from shared import BOX, CHEAP, SMALLEST, run, sphere
+from modeseek.together import by_gain, propose_together
+from shared import BOX, CHEAP, SMALLEST, generator, run, sphere
 
+MANY = 20
 MIXED = Space({"lr": Float(1e-4, 1e-1, log=True), "units": Int(1, 40), "act": Categorical(["relu", "tanh", "gelu"])})
 
 
@@ -40,13 +42,13 @@ def test_proposals_that_are_evaluated_side_by_side_are_apart(q: int, space: Spac
 
 
 def test_the_first_is_what_one_proposal_would_be() -> None:
-    assert after(12).ask(TOGETHER)[0].unit == after(12).ask().unit
+    assert after(12).ask(MANY)[0].unit == after(12).ask().unit
 
 
 def test_one_seed_gives_one_batch_and_later_batches_keep_away() -> None:
     opt = after(12)
-    first, second = opt.ask(TOGETHER), opt.ask(TOGETHER)
-    assert [trial.unit for trial in after(12).ask(TOGETHER)] == [trial.unit for trial in first]
+    first, second = opt.ask(MANY), opt.ask(MANY)
+    assert [trial.unit for trial in after(12).ask(MANY)] == [trial.unit for trial in first]
     assert not {trial.unit for trial in first} & {trial.unit for trial in second}
     assert closest(opt) >= APART * (1 - 1e-9)
 
@@ -66,9 +68,9 @@ def test_a_finite_space_is_used_up_and_no_more() -> None:
 
 def test_known_constraints_and_fixed_values_hold() -> None:
     space = Space({name: Float(0, 1) for name in "abc"}, constraints=[Linear(dict.fromkeys("abc", 1), equals=1)])
-    for trial in after(8, space).ask(TOGETHER + 5):
+    for trial in after(8, space).ask(MANY + 5):
         assert sum(trial.params.values()) == pytest.approx(1, abs=1e-9)
-    assert {trial.params["act"] for trial in after(8, MIXED).ask(TOGETHER, fixed={"act": "tanh"})} == {"tanh"}
+    assert {trial.params["act"] for trial in after(8, MIXED).ask(MANY, fixed={"act": "tanh"})} == {"tanh"}
 
 
 def test_they_spread_where_little_is_known_and_gather_where_much_is() -> None:
@@ -76,12 +78,12 @@ def test_they_spread_where_little_is_known_and_gather_where_much_is() -> None:
         opt = Optimizer(BOX, seed=0, config=CHEAP)
         for x in np.random.default_rng(0).uniform(-5, 5, (n, 2)):
             opt.tell_params(x, sphere(x))
-        return float(np.median(np.abs(np.array([trial.unit for trial in opt.ask(TOGETHER)]) - 0.5).max(-1)))
+        return float(np.median(np.abs(np.array([trial.unit for trial in opt.ask(MANY)]) - 0.5).max(-1)))
 
     assert spread(60) < spread(11)
 
 
-@pytest.mark.parametrize("q", [3, TOGETHER])
+@pytest.mark.parametrize("q", [3, MANY])
 def test_problems_side_by_side_get_what_they_would_alone(q: int) -> None:
     histories = []
     for i in range(2):
@@ -98,10 +100,21 @@ def test_problems_side_by_side_get_what_they_would_alone(q: int) -> None:
         np.testing.assert_allclose([p.point for p in of_row], [p.point for p in alone], atol=1e-4)
 
 
+def test_each_next_one_raises_the_best_of_a_batch_most() -> None:
+    value = torch.rand(2, 6, 5, dtype=torch.float64, generator=generator())
+    best = torch.full((2, 6), 0.4, dtype=torch.float64)
+    for row, order in enumerate(by_gain(value, best).tolist()):
+        assert sorted(order) == list(range(5))
+        for i, chosen in enumerate(order):
+            there = torch.cat([best[row, :, None], value[row][:, order[:i]]], -1)
+            gains = {j: float(torch.cat([there, value[row, :, j : j + 1]], -1).amax(-1).mean()) for j in order[i:]}
+            assert gains[chosen] == max(gains.values())
+
+
 def test_black_box_constraints_go_one_by_one() -> None:
     opt = Optimizer(BOX, seed=0, config=SMALLEST, n_initial=5)
     for x in np.random.default_rng(0).uniform(-5, 5, (8, 2)):
         opt.tell_params(x, sphere(x), constraints=[float(x[0])])
-    with mock.patch("modeseek.together.TOGETHER", 2), mock.patch("modeseek.together.optima") as drawn:
+    with mock.patch("modeseek.together.draw_paths") as drawn:
         assert len(opt.ask(2)) == 2
     drawn.assert_not_called()

@@ -38,6 +38,7 @@ OBSERVED = 500  # observed inputs among the candidates, at most
 STARTS = (16, 4, 8)  # of short climbs, from each of these three groups
 SHORT, LONG = 8, 100  # steps of the short climbs, and of those that go on
 FINALISTS = 4
+QUICK = ((6, 3, 3), 1, 30)  # starts, finalists and last steps of a quick search: a third of the time, some 0.01 lower
 PRICE = 30.0  # of violating a constraint, in standard deviations of the objective per standard deviation of it
 NEARLY = 0.01  # of a constraint's standard deviation
 
@@ -60,6 +61,11 @@ class Paths:
         """c + g at x (b x m x d): b x P x m."""
         phase = self.frequencies @ self.gp.embedding(x).mT
         return (self.cosines @ phase.cos()).add_(self.sines @ phase.sin()).add_(self.gp.mean[..., None, None])
+
+    def shrunk(self, share: float) -> Paths:
+        """The draws with their differences from the posterior's mean shrunk to a share: μ + share·(f − μ)."""
+        update = torch.lerp(self.gp.alpha.unsqueeze(-2), self.update, share)  # μ = c + k(x, X) α
+        return replace(self, cosines=share * self.cosines, sines=share * self.sines, update=update)
 
     def value(self, x: Tensor) -> Tensor:
         """Each draw at inputs of its own (b x P x s x d): b x P x s."""
@@ -180,6 +186,7 @@ def maxima(
     rounding: Rounding | None = None,
     also: Tensor | None = None,
     region: Region | None = None,
+    quick: bool = False,
 ) -> Optima:
     """The maximum of each draw over the unit cube, or over a region of it.
 
@@ -190,18 +197,21 @@ def maxima(
         source: as in `draw_paths`.
         rounding: to inputs that can be evaluated, where some parameters are discrete.
         also: b x c x d, more candidates; with a region, in it.
+        quick: a less thorough search.
     """
-    groups, starts = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2]), region), [*STARTS]
+    search: tuple[tuple[int, ...], int, int] = QUICK if quick else (STARTS, FINALISTS, LONG)
+    starts, finalists, steps = search
+    groups = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2]), region)
     if also is not None:
-        groups, starts = [*groups, also], [*starts, also.shape[-2]]
+        groups, starts = [*groups, also], (*starts, also.shape[-2])
     if rounding is not None:
         groups = [rounding.snap(group) for group in groups]
     free = None if rounding is None else rounding.continuous
     x = torch.cat([_best_of_all(paths, group, k) for group, k in zip(groups, starts, strict=True)], -2)
-    x = _best(paths, _climb(paths, x, SHORT, free, region), FINALISTS)
+    x = _best(paths, _climb(paths, x, SHORT, free, region), finalists)
     if rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
         x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT, None, region))], -2)
-    x = _best(paths, _climb(paths, x, LONG, free, region), 1)
+    x = _best(paths, _climb(paths, x, steps, free, region), 1)
     x = x if region is None else region.exact(x)
     return Optima(x.squeeze(-2), paths.value(x).squeeze(-1), paths)
 

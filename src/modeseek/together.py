@@ -1,9 +1,14 @@
-"""Many proposals at once: the best one first, then where functions drawn from the posterior have their maxima.
+"""Many proposals at once: the best one first, then those that together leave the least regret.
 
 One by one, each with those before it expected at the surrogate's mean, proposals of a large batch cost a suggestion
-each and crowd around one hill. Samples of x* (paths.py) spread by as much as is not known, and come all at once; from
-TOGETHER proposals on they are the better batch as well (docs/decisions.md). Of both kinds, no two proposals that are
-evaluated side by side are closer than APART, as long as there are others.
+each and crowd around one hill. Samples of x*, the maxima of functions drawn from the posterior (paths.py), come all at
+once, but most of them are where little is known. So functions are drawn nearer to the posterior's mean, and of their
+maxima those are taken, one after the other, that raise the batch's best value most, on average over the functions:
+
+    x_i = argmax_x Σ_p max(b_p, f_p(x)),    b_p = max f_p(x') over x' observed, pending, or taken before
+
+which is the expected improvement of a batch, greedily (docs/decisions.md has what it was compared with). No two
+proposals that are evaluated side by side are closer than APART, as long as there are others.
 """
 
 from __future__ import annotations
@@ -15,16 +20,16 @@ import torch
 from torch import Tensor
 
 from modeseek.computing import computing
-from modeseek.dms import Suggestion
 from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
-from modeseek.paths import optima
+from modeseek.paths import draw_paths, maxima
 from modeseek.proposer import Proposal, Proposer, Stream, common_rounding, generator, propose_with, remaining
 from modeseek.surrogate import GP
 from modeseek.typing import Array
 
-TOGETHER = 20
+SAMPLES = 64  # functions drawn, at least; and twice as many as proposals
+SHARE = 0.5  # of what they differ from the mean by
 
 
 def propose_together(
@@ -60,33 +65,56 @@ def _next(
 ) -> list[list[Proposal]]:
     """At most `count` proposals for each problem, at least one; the rest is to be asked for again.
 
-    One alone while the initial design goes on, for a small batch, where there are black-box constraints or several
-    objectives, and where something is known that the posterior does not know of (knowledge.py).
+    One alone while the initial design goes on, where there are black-box constraints or several objectives, and where
+    something is known that the posterior does not know of (knowledge.py).
     """
     first, found = propose_with(proposers, histories, number, left)
     batches = [[proposal] for proposal in first]
-    if found is None or count < TOGETHER or type(found.gp) is not GP:
+    if found is None or count == 1 or type(found.gp) is not GP:
         return batches
-    x = np.stack([proposal.point for proposal in first])
+    at = np.stack([proposal.point for proposal in first])[:, None]
+    source = Draws([generator(proposer.settings.seed, Stream.MODEL, number + 1) for proposer in proposers])
     settings = proposers[0].settings
     with computing(settings.device, settings.threads):
-        candidates = _candidates(proposers, found, found.gp, torch.from_numpy(x).to(found.gp.X), number + 1, count - 1)
+        x = _candidates(found.gp, torch.from_numpy(at).to(found.gp.X), count, source, proposers)
+        top = found.pseudo_y.topk(min(10 * count, found.pseudo_y.shape[-1]), -1).indices
+        candidates = torch.cat([x, _rows(found.pseudo_x, top)], -2).cpu().numpy()
     for batch, proposer, history, points in zip(batches, proposers, histories, candidates, strict=True):
         chosen = _chosen(proposer, history.with_pending(batch[0].point[None]), points, number + 1, count - 1)
         batch += [Proposal(point, "model") for point in chosen]
     return batches
 
 
-def _candidates(
-    proposers: Sequence[Proposer], found: Suggestion, gp: GP, first: Tensor, number: int, count: int
-) -> Array:
-    """Maxima of draws that expect the first proposals (b x d), then the best-labelled pseudo-inputs: b x k x d."""
-    source = Draws([generator(proposer.settings.seed, Stream.MODEL, number) for proposer in proposers])
-    rounding, region = common_rounding(proposers), proposers[0].region
-    draws = optima(gp.condition(first.unsqueeze(-2)), count, source, rounding, region=region).x
-    top = found.pseudo_y.topk(min(10 * count, found.pseudo_y.shape[-1]), -1).indices
-    by_label = found.pseudo_x.gather(-2, top[..., None].expand(*top.shape, draws.shape[-1]))
-    return torch.cat([draws, by_label], -2).cpu().numpy()
+def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
+    """Samples of x* beside the first proposals (b x 1 x d), in the order in which they are to be taken: b x P x d."""
+    paths = draw_paths(gp, max(2 * count, SAMPLES), source).shrunk(SHARE)
+    x = maxima(paths, source, common_rounding(proposers), region=proposers[0].region, quick=True).x
+    value = paths.everywhere(torch.cat([first, x], -2))
+    best = torch.maximum(paths.everywhere(gp.X).amax(-1), value[..., 0])
+    return _rows(x, by_gain(value[..., 1:], best))
+
+
+def by_gain(value: Tensor, best: Tensor) -> Tensor:
+    """The order in which candidates, each the next, raise the mean over draws of the best value most: b x N.
+
+    Args:
+        value: b x P x N, of P draws at N candidates.
+        best: b x P, of what is there already.
+    """
+    order: list[Tensor] = []
+    taken = torch.zeros_like(value[..., 0, :], dtype=torch.bool)
+    for _ in range(value.shape[-1]):
+        gain = torch.maximum(value, best[..., None]).mean(-2).masked_fill(taken, -torch.inf)
+        order.append(gain.argmax(-1, keepdim=True))
+        taken = taken.scatter(-1, order[-1], True)
+        newest = value.gather(-1, order[-1].unsqueeze(-2).expand(*best.shape, 1)).squeeze(-1)
+        best = torch.maximum(best, newest)
+    return torch.cat(order, -1)
+
+
+def _rows(x: Tensor, index: Tensor) -> Tensor:
+    """x is b x m x d, index b x k: b x k x d."""
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
 def _chosen(proposer: Proposer, history: History, candidates: Array, number: int, count: int) -> Array:
