@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from modeseek import (
     SpaceExhausted,
     TrialState,
     dms,
+    together,
 )
 from modeseek.proposer import remaining
 from shared import BOX, CHEAP, run, sphere
@@ -117,9 +119,9 @@ def test_questions_asked_together_differ_and_are_pending():
 
 def test_pending_points_enter_the_surrogate():
     opt = run(Optimizer(BOX, seed=0, config=CHEAP, n_initial=5), 6)
-    first, second = opt.ask(2)
+    first, second = opt.ask(), opt.ask()
     assert opt.suggestion.gp.X.shape == (1, 7, 2)
-    assert opt.suggestion.gp.X[0, -1].tolist() == pytest.approx(first.unit, abs=1e-12)
+    assert opt.suggestion.gp.X[0, -1].tolist() == list(first.unit)
     assert second.unit != first.unit
 
 
@@ -262,12 +264,15 @@ def test_a_suggestion_uses_one_thread_unless_asked_for_more(monkeypatch: pytest.
         opt.tell(opt.ask(), value)
     seen = []
 
-    def spy(*args: object, **rest: object) -> object:
-        seen.append(torch.get_num_threads())
-        return true(*args, **rest)
+    def spied(true: Callable[..., object]) -> Callable[..., object]:
+        def spy(*args: object, **rest: object) -> object:
+            seen.append(torch.get_num_threads())
+            return true(*args, **rest)
 
-    true = dms.suggest
-    monkeypatch.setattr(dms, "suggest", spy)
+        return spy
+
+    monkeypatch.setattr(dms, "suggest", spied(dms.suggest))
+    monkeypatch.setattr(together, "maxima", spied(together.maxima))
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:

@@ -235,9 +235,10 @@ class Optimizer:
     ) -> Trial | list[Trial]:
         """The next trial, or a list of the next n, to be evaluated side by side.
 
-        Each is pending from now on, and later ones keep away from it. From twenty on most are samples of where the
-        optimum may be, which takes little longer than one proposal. In a finite space no configuration comes twice:
-        a list is shorter than n when fewer remain, and SpaceExhausted is raised when none does.
+        Each is pending from now on, and later ones keep away from it. The first of a list is the trial that would come
+        alone; the others are, of many samples of where the optimum may be, those that with it leave the least regret.
+        In a finite space no configuration comes twice: a list is shorter than n when fewer remain, and SpaceExhausted
+        is raised when none does.
 
         Args:
             n: how many; None: one, not as a list.
