@@ -7,7 +7,8 @@ Functions as in studies/calibration.py (hills). Of each, after n observations, o
 functions but for seconds, the paths' own number in brackets:
 
     floor ratio   energy distance of SET samples of the model to SET path optima, over that of two sets of path optima
-    worth         how many path optima are as far from the truth as the model, E|X − X'|/D² (energy distance unbiased)
+    worth         how many path optima are as far from the truth as the model, E|X − X'|/D² (N: as the pairs)
+    given y*      the same for those with the best fifth of values and the model given those: of the pairs it is N/5
     interval      mean error of the ends of the 90 % intervals, of MANY samples (of the N pairs)
     mass          error of the masses of the regions that mean shift finds in the truth: total variation (of the pairs)
     density       mean log density of other optima under noise, BLUR of their spread (by the best kernels on the pairs)
@@ -114,10 +115,22 @@ def best_kernel_density(x: Tensor, blurred: Tensor, alpha: Tensor, h: Tensor) ->
     return best
 
 
-def measure(true: Tensor, pairs: tuple[Tensor, Tensor], learning: Learning, seed: int) -> list[Tensor]:
+def worth(x: Tensor, true: Tensor) -> Tensor:
+    """How many samples of the truth (b x T x d) would be as far from it as x (b x S x d): b."""
+    squared = 2 * between(x, true) - within(x) - within(true)
+    return within(true) / squared.clamp_min(1e-9)
+
+
+def best_fifth(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The optima with the highest values, b x N/5 x d, and those."""
+    top = y.topk(y.shape[-1] // 5, -1)
+    return x.gather(-2, top.indices[..., None].expand(*top.indices.shape, x.shape[-1])), top.values
+
+
+def measure(truth: tuple[Tensor, Tensor], pairs: tuple[Tensor, Tensor], learning: Learning, seed: int) -> list[Tensor]:
     """The columns but for the seconds of the paths, b each (a number for seconds)."""
     source = torch.Generator().manual_seed(seed)
-    x, y = pairs
+    (true, _), (x, y) = truth, pairs
     begin = clock(x.device)
     model = OptimaModel.learn(x, y, source, learning)
     trained = clock(x.device)
@@ -126,8 +139,8 @@ def measure(true: Tensor, pairs: tuple[Tensor, Tensor], learning: Learning, seed
     sets = true.split(SET, -2)
     of_model = torch.stack([energy_distance(s, t) for s, t in zip(samples.split(SET, -2), sets, strict=False)])
     of_paths = torch.stack([energy_distance(s, t) for s, t in zip(sets, [*sets[1:], sets[0]], strict=True)])
-    squared = 2 * between(samples, true) - within(samples) - within(true)
-    worth = within(true) / squared.clamp_min(1e-9)
+    top, values = best_fifth(*truth)
+    given = model.sample(MANY // 2, source, values.repeat(1, 1 + MANY // 2 // values.shape[-1])[:, : MANY // 2])
     t, low, high = 0.0, 0.0, 1.0  # h(t) = BLUR²
     for _ in range(60):
         t = (low + high) / 2
@@ -143,7 +156,8 @@ def measure(true: Tensor, pairs: tuple[Tensor, Tensor], learning: Learning, seed
     kernels = best_kernel_density(model.of_x(x).double(), blurred, alpha, h) - model.of_x.std.log().sum((-2, -1))
     return [
         (of_model.mean(0) / of_paths.mean(0)),
-        worth,
+        worth(samples, true),
+        worth(given, top),
         interval_error(samples, true),
         interval_error(x, true),
         mass_error(samples, true),
@@ -182,20 +196,22 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     device = torch.device(args.device)
-    names = "floor ratio | worth | interval | mass | density | seconds: paths, train, sample"
-    print(f"| d | n | pairs | setting | {names} |\n" + "|---" * 10 + "|", flush=True)
+    names = "floor ratio | worth | given y* | interval | mass | density | seconds: paths, train, sample"
+    print(f"| d | n | pairs | setting | {names} |\n" + "|---" * 11 + "|", flush=True)
     for d, n in args.sizes:
         several = problem(args.functions, n, d, args.seed, device)
         source = torch.Generator().manual_seed(args.seed + 1)
-        true, _ = drawn_optima(several, REFERENCE, source, args.at_once)
+        truth = drawn_optima(several, REFERENCE, source, args.at_once)
         for N in args.pairs:
             begin = clock(device)
             pairs = drawn_optima(several, N, source, args.at_once)
             seconds = clock(device) - begin
             for setting in SETTINGS if args.settings else SETTINGS[:1]:
-                columns = measure(true, pairs, replace(BASE, **setting), args.seed + 2)
-                ratio, worth, i1, i0, m1, m0, p1, p0, train, sample = (float(part.median()) for part in columns)
-                cells = f"{ratio:.2f} | {worth:.0f} | {i1:.3f} ({i0:.3f}) | {m1:.3f} ({m0:.3f}) | {p1:.2f} ({p0:.2f})"
+                columns = measure(truth, pairs, replace(BASE, **setting), args.seed + 2)
+                ratio, w, g, i1, i0, m1, m0, p1, p0, train, sample = (float(c.median()) for c in columns)
+                cells = (
+                    f"{ratio:.2f} | {w:.0f} | {g:.0f} | {i1:.3f} ({i0:.3f}) | {m1:.3f} ({m0:.3f}) | {p1:.2f} ({p0:.2f})"
+                )
                 text = ", ".join(f"{k} {v:g}" for k, v in setting.items()) or "default"
                 print(f"| {d} | {n} | {N} | {text} | {cells} | {seconds:.2f}, {train:.2f}, {sample:.2f} |", flush=True)
 

@@ -11,8 +11,6 @@ import numpy as np
 from modeseek.checks import missing_extra
 from modeseek.commands.arguments import Commands, check_folder, positive
 from modeseek.errors import ConfigError, ModeseekError
-from modeseek.optimizer import Optimizer
-from modeseek.optimum import Optimum
 from modeseek.run import minimize
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -20,6 +18,7 @@ from modeseek.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from modeseek.optimum import Optimum
     from modeseek.result import Result
 
 NOISE, N_INITIAL, EARLY = 0.1, 8, 12  # EARLY: evaluations after which what is known is shown as its beginning
@@ -90,6 +89,8 @@ def demo(budget: int, seed: int, out: Path, threads: int = 1) -> Result:
 
 def _known_after(result: Result, count: int) -> Optimum:
     """What is known of the optimum from the first trials."""
+    from modeseek.optimizer import Optimizer  # here: `modeseek --help` has no need of torch
+
     opt = Optimizer(result.space, direction="minimize", seed=result.seed, config=result.config)
     for trial in result.trials[:count]:
         if trial.value is not None:
