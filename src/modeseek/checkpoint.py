@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias, cast, get_args
 
@@ -23,12 +23,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as from_bytes
 from safetensors.numpy import save as to_bytes
 
-from modeseek import storage
+from modeseek import earlier, storage
 from modeseek.beliefs import Stored, tables
 from modeseek.checks import is_whole
 from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
+from modeseek.earlier import Told
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError
 from modeseek.fronts import as_reference
 from modeseek.space import Space
@@ -61,6 +62,7 @@ class Snapshot:
     is_changed: bool = False  # whether the space is not the one that was saved
     reference: Array | None = None
     prior: Mapping[str, Stored] = field(default_factory=dict)
+    transfer: Sequence[Told] = ()
 
 
 def resolve(path: StrPath) -> str:
@@ -115,6 +117,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
         "n_initial": snapshot.n_initial,
         "noise": snapshot.noise,
         **({"prior": snapshot.prior} if snapshot.prior else {}),
+        **({"transfer": [earlier.to_json(space, told) for told in snapshot.transfer]} if snapshot.transfer else {}),
         "trials": [
             {
                 "params": space.to_json(trial.params),
@@ -186,6 +189,7 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         noise=_noise(document.get("noise", "fitted")),
         reference=as_reference(_floats(document["reference"]), count) if "reference" in document else None,
         prior=_prior(space, document.get("prior", {})),
+        transfer=[earlier.from_json(space, stored) for stored in document.get("transfer", [])],
     )
 
 

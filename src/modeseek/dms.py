@@ -34,6 +34,7 @@ from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import Rounding, polish, pseudo_dataset, spread
 from modeseek.region import Region
+from modeseek.stacking import Stack
 from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
@@ -100,6 +101,7 @@ def suggest(
     sem: Tensor | None = None,
     reference: Tensor | None = None,
     belief: Belief | None = None,
+    stack: Stack | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -120,6 +122,7 @@ def suggest(
         reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
             inferred from the front.
         belief: where the optimum is, before anything was observed.
+        stack: earlier studies on related tasks, of one objective.
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
@@ -137,7 +140,7 @@ def suggest(
             prior=PRIORS[config.noise_prior],
         )
     else:
-        gp = fit_surrogate(X, Y, config, state, pending, embedding, sem)
+        gp = fit_surrogate(X, Y, config, state, pending, embedding, sem, stack)
         gp = gp if constraints is None else improve_one(gp, X, constraints)
     conviction = None if belief is None else belief.after(X, Y, constraints)
     gp = gp if conviction is None else informed(gp, conviction)
@@ -275,7 +278,7 @@ def informed(gp: GP | ImprovementGP, conviction: Conviction) -> GP | Improvement
     """The surrogate with labels that know of a belief."""
     if isinstance(gp, ImprovementGP):
         return replace(gp, conviction=conviction).with_top()
-    return InformedGP.of(gp, conviction)
+    return replace(gp, conviction=conviction) if isinstance(gp, InformedGP) else InformedGP.of(gp, conviction)
 
 
 def fit_surrogate(
@@ -286,10 +289,23 @@ def fit_surrogate(
     pending: Tensor | None = None,
     embedding: Embedding = PLAIN,
     sem: Tensor | None = None,
+    stack: Stack | None = None,
 ) -> GP:
     """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
     gp, _ = fit_mapped(X, Y, config, state, embedding, sem)
+    gp = gp if stack is None else fit_rest(gp, stack)
     return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
+
+
+def fit_rest(gp: GP, stack: Stack) -> GP:
+    """The GP with earlier studies for its mean, and fitted to the rest; itself where they say nothing."""
+    shares, scale = stack.explain(gp)
+    if not bool((shares > 0).any()):
+        return gp
+    y, known = (gp.y - stack.mean(gp.X, shares)) / scale[..., None], gp.known_noise
+    known = None if known is None else known / scale[..., None].square()
+    rest = fit(gp.X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=known)
+    return InformedGP.on(replace(rest, evaluations=gp.evaluations + rest.evaluations), gp.y, stack, shares, scale)
 
 
 def fit_mapped(

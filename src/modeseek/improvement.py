@@ -34,7 +34,7 @@ from torch import Tensor
 from modeseek.constraints import HALF_LOG_2PI
 from modeseek.design import sobol
 from modeseek.informed import Conviction
-from modeseek.surrogate import GP, Hyperparameters, Moments, Rho
+from modeseek.surrogate import GP, Hyperparameters, Rho
 
 MIN_SIGMA = 1e-3  # of ρσ, where ρ is 0
 UNBOUNDED = 1e4  # the height of a box without end, in standard deviations of an objective
@@ -123,7 +123,7 @@ class ImprovementGP:
         at = gp.moments(z)
         sigma = (rho * at.sigma).clamp_min(MIN_SIGMA)
         total, by_mean, by_sigma = log_improvement(at.mu, sigma, self.boxes)
-        grad = _slope(gp, z, at, by_mean, rho * by_sigma).sum(0) if with_grad else x
+        grad = gp.grad_by(z, at, by_mean, rho * by_sigma).sum(0) if with_grad else x
         if self.margins is not None and self.thresholds is not None:
             gp, z = self.margins, x.expand(len(self.margins.X), *x.shape)
             at = gp.moments(z)
@@ -132,7 +132,7 @@ class ImprovementGP:
             total = total + log_probability.sum(0)
             if with_grad:
                 hazard = (-0.5 * ratio.square() - HALF_LOG_2PI - log_probability).exp() / at.sigma
-                grad = grad + _slope(gp, z, at, hazard, -ratio * hazard).sum(0)
+                grad = grad + gp.grad_by(z, at, hazard, -ratio * hazard).sum(0)
         if self.conviction is not None:
             term, slope = self.conviction.term(x)
             total, grad = total + term, grad + slope if with_grad else grad
@@ -143,12 +143,6 @@ class ImprovementGP:
         above = total if self.top is None else total - self.top[..., None]
         lost = (-above).clamp_min(0)
         return torch.where(above < 0, -lost.log1p(), above), 1 / (1 + lost)
-
-
-def _slope(gp: GP, x: Tensor, at: Moments, by_mean: Tensor, by_sigma: Tensor) -> Tensor:
-    """by_mean ∇μ + by_sigma ∇σ at x (b x m x d), with these weights b x m: b x m x d. As in `GP.grad`."""
-    weights = (by_mean[..., None] * gp.alpha[..., None, :] - (by_sigma / at.sigma)[..., None] * at.v).mul_(at.k)
-    return gp.slope(x, (weights, gp.X))
 
 
 def log_improvement(mu: Tensor, sigma: Tensor, boxes: Boxes) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The surrogate with what was known before the first evaluation: a belief where the optimum is.
+"""The surrogate with what was known before the first evaluation: a belief where the optimum is, and earlier studies.
 
 A user's belief π (beliefs.py) enters as in πBO (Hvarfner et al. 2022), which multiplies an acquisition function by
 π(x)^(β/n), so that a wrong one washes out with the number n of outcomes. There it is a factor of an expected
@@ -12,7 +12,9 @@ their inputs, by which a belief also loses its weight where outcomes speak again
 is drawn from the belief and the rest is not, they do so early. log π is 0 at its highest and above −F, however many
 parameters it is about: F (exp(l/F) − 1) of the sum l of the parameters' logarithms.
 
-Notation as in surrogate.py.
+Earlier studies on related tasks are the mean of the Gaussian process (stacking.py), whose own part is the rest.
+
+Notation as in surrogate.py; K earlier studies.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from modeseek.beliefs import GRID, quantiles
 from modeseek.embedding import Embedding
 from modeseek.parameters import Categorical
 from modeseek.space import Space
-from modeseek.surrogate import GP, Rho
+from modeseek.stacking import Stack
+from modeseek.surrogate import GP, Moments, Rho
 from modeseek.typing import Array
 
 BETA = 10.0
@@ -118,14 +121,26 @@ def _rank_correlation(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class InformedGP(GP):
-    """A Gaussian process whose labels know more than its outcomes."""
+    """A Gaussian process that knows more than its outcomes.
+
+    With earlier studies its hyperparameters, c, α and A are of the rest (y − Σ a_k m_k(X))/s; y, moments and labels are
+    of the whole.
+    """
 
     conviction: Conviction | None = None
+    stack: Stack | None = None
+    shares: Tensor | None = None  # a, b x K
+    scale: Tensor | None = None  # s, b
 
     @classmethod
     def of(cls, gp: GP, conviction: Conviction) -> InformedGP:
         """A Gaussian process with a belief."""
         return cls(**{**vars(gp), "conviction": conviction})
+
+    @classmethod
+    def on(cls, rest: GP, y: Tensor, stack: Stack, shares: Tensor, scale: Tensor) -> InformedGP:
+        """The Gaussian process of outcomes y (b x n), from that of what earlier studies leave of them."""
+        return cls(**{**vars(rest), "y": y, "stack": stack, "shares": shares, "scale": scale})
 
     def label(self, x: Tensor, rho: Rho) -> Tensor:
         """μ + (ρ + w log π) σ at x (b x m x d): b x m."""
@@ -140,13 +155,42 @@ class InformedGP(GP):
         return value, self.grad(x, at, rho + term) + slope * at.sigma[..., None]
 
     def _term(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return (
-            (torch.zeros_like(x[..., 0]), torch.zeros_like(x)) if self.conviction is None else self.conviction.term(x)
-        )
+        if self.conviction is None:
+            return torch.zeros_like(x[..., 0]), torch.zeros_like(x)
+        return self.conviction.term(x)
+
+    def moments(self, x: Tensor) -> Moments:
+        """The posterior at x (b x m x d), of the whole; k and v are of the rest."""
+        at = super().moments(x)
+        if self.stack is None or self.shares is None or self.scale is None:
+            return at
+        s = self.scale[..., None]
+        return at._replace(mu=s * at.mu + self.stack.mean(x, self.shares), sigma=s * at.sigma)
+
+    def grad(self, x: Tensor, at: Moments, rho: Rho) -> Tensor:
+        """∇μ + ρ∇σ at x, b x m x d, of the whole. Overwrites `at.v`."""
+        if self.stack is None or self.shares is None or self.scale is None:
+            return super().grad(x, at, rho)
+        s = self.scale[..., None]
+        own = super().grad(x, at._replace(sigma=at.sigma / s), rho)
+        return s[..., None] * own + self.stack.grad(x, self.shares)
+
+    def grad_by(self, x: Tensor, at: Moments, by_mean: Tensor, by_sigma: Tensor) -> Tensor:
+        """by_mean ∇μ + by_sigma ∇σ at x, b x m x d, of the whole."""
+        if self.stack is None or self.shares is None or self.scale is None:
+            return super().grad_by(x, at, by_mean, by_sigma)
+        s = self.scale[..., None]
+        own = super().grad_by(x, at._replace(sigma=at.sigma / s), s * by_mean, s * by_sigma)
+        return own + by_mean[..., None] * self.stack.grad(x, self.shares)
 
     def condition(self, x: Tensor) -> InformedGP:
         """This Gaussian process with x (b x p x d) observed at its posterior mean."""
-        return replace(self, **vars(GP(**{name: getattr(self, name) for name in _FIELDS}).condition(x)))
+        parts = {name: getattr(self, name) for name in _FIELDS}
+        if self.stack is None or self.shares is None or self.scale is None:
+            return replace(self, **vars(GP(**parts).condition(x)))
+        s = self.scale[..., None]
+        rest = GP(**{**parts, "y": (self.y - self.stack.mean(self.X, self.shares)) / s}).condition(x)
+        return replace(self, **{**vars(rest), "y": s * rest.y + self.stack.mean(rest.X, self.shares)})
 
 
 _FIELDS = [field.name for field in fields(GP)]

@@ -17,6 +17,7 @@ from modeseek.constraints import margins_of
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.fronts import non_dominated
 from modeseek.improvement import UNBOUNDED, Boxes, ImprovementGP
+from modeseek.informed import InformedGP
 from modeseek.outcome_transforms import BAD_OUTLIER, OutcomeMap, Scaling, mapped_by_standardize
 from modeseek.surrogate import GP, LOG_NORMAL, Hyperparameters, NoisePrior, fit
 
@@ -86,7 +87,9 @@ def improve_one(objective: GP, X: Tensor, constraints: Tensor) -> ImprovementGP:
         X: b x n x d, those with an outcome.
         constraints: b x n x q.
     """
-    parts = {name: getattr(objective, name)[None] for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")}
+    names = ["X", "y", "mean", "alpha", "inverse", "fit_failed"]
+    names += ["shares", "scale"] if isinstance(objective, InformedGP) and objective.stack is not None else []
+    parts = {name: getattr(objective, name)[None] for name in names}
     hyperparameters = Hyperparameters(*(part[None] for part in objective.hyperparameters))
     known = None if objective.known_noise is None else objective.known_noise[None]
     gp = replace(objective, hyperparameters=hyperparameters, known_noise=known, **parts)

@@ -55,6 +55,8 @@ class Optimizer:
         prior: by name, where the optimum is believed to be: `Normal(mean, std)`, a value near it, (low, high), of a
             Categorical a dict of weights, or a frozen distribution of scipy.stats; see docs/earlier-knowledge.md. It
             fades as outcomes come in. None: nowhere in particular.
+        transfer: earlier studies on related tasks, one or a list: each a `Result`, an `Optimizer`, the path of a
+            checkpoint, or a list of (params, value). They count for as much as they explain of the outcomes here.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Optimizer:
         noise: Noise = "fitted",
         reference: ArrayLike | None = None,
         prior: Mapping[str, Any] | None = None,
+        transfer: Any = None,
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
@@ -82,7 +85,10 @@ class Optimizer:
         self._settings = Settings.of(
             seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
         )
-        self._proposer = Proposer(space, self._settings, knowledge=Knowledge.of(space, prior))
+        if transfer is not None and count > 1:
+            raise ConfigError("transfer is for one objective; with several, leave it out")
+        knowledge = Knowledge.of(space, prior, transfer, float(signs(self.direction)[0]))
+        self._proposer = Proposer(space, self._settings, knowledge=knowledge)
         self._trials = Trials(space, count)
         self._locks: dict[str, FileLock] = {}
         self._drawn: tuple[int, tuple[Several, OutcomeMap]] | None = None  # after so many outcomes, for `predict`
@@ -337,7 +343,8 @@ class Optimizer:
             noise=snapshot.noise,
         )
         optimizer._trials = snapshot.trials
-        optimizer._proposer.knowledge = Knowledge(snapshot.space, snapshot.prior) if snapshot.prior else None
+        if snapshot.prior or snapshot.transfer:
+            optimizer._proposer.knowledge = Knowledge(snapshot.space, snapshot.prior, snapshot.transfer)
         if snapshot.state is not None:
             optimizer._proposer.state = dms.State(*(tensor.to(optimizer.device) for tensor in snapshot.state))
         return optimizer
@@ -359,6 +366,7 @@ class Optimizer:
             self.noise,
             reference=self.reference,
             prior=self.prior,
+            transfer=[] if self._proposer.knowledge is None else [s.told for s in self._proposer.knowledge.studies],
         )
 
     def __repr__(self) -> str:

@@ -303,7 +303,7 @@ def suggest_all(
     def stack(arrays: list[Array]) -> Tensor:
         return torch.from_numpy(np.stack(arrays)).to(device)
 
-    states = [proposer.state for proposer in proposers]
+    states, knowledge = [proposer.state for proposer in proposers], proposers[0].knowledge
     references = [history.reference for history in histories]
     with computing(device, settings.threads):
         suggestion = dms.suggest(
@@ -321,7 +321,8 @@ def suggest_all(
             parents=parents_of(_common_space(proposers), device),
             sem=None if all(np.isnan(sem).all() for sem in errors) else stack(errors),
             reference=None if references[0] is None else stack([point for point in references if point is not None]),
-            belief=None if proposers[0].knowledge is None else proposers[0].knowledge.belief(device),
+            belief=None if knowledge is None else knowledge.belief(device),
+            stack=None if knowledge is None else knowledge.stack(device, settings.config),
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion

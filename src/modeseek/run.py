@@ -48,6 +48,7 @@ def minimize(
     directions: Sequence[Direction] | None = None,
     reference: ArrayLike | None = None,
     prior: Mapping[str, Any] | None = None,
+    transfer: Any = None,
 ) -> Result:
     """Find parameters with a small f(params), from at most `budget` evaluations.
 
@@ -78,6 +79,7 @@ def minimize(
             and `result.front` has what was found.
         reference: of several objectives, as in `Optimizer`.
         prior: where the optimum is believed to be, as in `Optimizer`: `prior={"lr": Normal(1e-3, 0.5)}`.
+        transfer: earlier studies on related tasks, as in `Optimizer`. A run that is resumed keeps those it began with.
 
     Ctrl-C ends the run and returns the Result, with stopped="interrupted"; trials that ran are still RUNNING in it and
     in the checkpoint.
@@ -105,6 +107,7 @@ def minimize(
         noise=noise,
         reference=reference,
         prior=prior,
+        transfer=transfer,
     )
     with Session(
         "minimize" if directions is None else directions,
@@ -151,6 +154,7 @@ def maximize(
     directions: Sequence[Direction] | None = None,
     reference: ArrayLike | None = None,
     prior: Mapping[str, Any] | None = None,
+    transfer: Any = None,
 ) -> Result:
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
@@ -164,6 +168,7 @@ def maximize(
         noise=noise,
         reference=reference,
         prior=prior,
+        transfer=transfer,
     )
     with Session(
         "maximize" if directions is None else directions,

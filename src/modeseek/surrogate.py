@@ -173,6 +173,11 @@ class GP:
         weights = at.v.mul_((-rho / at.sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(at.k)
         return self.slope(x, (weights, self.X))
 
+    def grad_by(self, x: Tensor, at: Moments, by_mean: Tensor, by_sigma: Tensor) -> Tensor:
+        """by_mean ∇μ + by_sigma ∇σ at x (b x m x d), with these weights b x m: b x m x d. As in `grad`."""
+        weights = (by_mean[..., None] * self.alpha[..., None, :] - (by_sigma / at.sigma)[..., None] * at.v).mul_(at.k)
+        return self.slope(x, (weights, self.X))
+
     def slope(self, x: Tensor, *sums: tuple[Tensor, Tensor]) -> Tensor:
         """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d; ∂k_i/∂x = k_i (X_i − x)/ℓ².
 

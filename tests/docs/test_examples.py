@@ -14,7 +14,7 @@ from modeseek.commands.optimize.space_file import read_space
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
-NEEDED = ["mlflow_callback", "constraints", "context", "conditional", "noise", "prior"]
+NEEDED = ["mlflow_callback", "constraints", "context", "conditional", "noise", "prior", "transfer"]
 NEEDED += ["function", "mixed_space", "resume", "parallel", "optuna_postgresql", "ray_tune", "ax_client"]
 NEEDED += [
     "botorch_loop",

@@ -664,3 +664,22 @@ def test_a_prior_that_names_what_no_trial_has_is_said_once():
         study.optimize(bowl, n_trials=4)
     with pytest.raises(ConfigError, match="'z' is not one of"):
         sampler(prior={"z": 1.0}, space=Space({"x": Float(0, 1)}))
+
+
+def test_earlier_studies_of_optunas_and_of_ours():
+    earlier = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
+    earlier.optimize(lambda trial: -bowl(trial), n_trials=20)
+    pairs = [(trial.params, -trial.value) for trial in earlier.trials]
+    found = []
+    for transfer in (earlier, [earlier], pairs):
+        study = optuna.create_study(sampler=sampler(transfer=transfer, n_startup_trials=6))
+        study.optimize(bowl, n_trials=8)
+        found.append([trial.params for trial in study.trials])
+        assert study.trials[3].params == earlier.best_params  # number 0 is at random, then every third one
+    assert found[0] == found[1] == found[2]
+    several = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler(transfer=earlier))
+    several.enqueue_trial({"x": 0.1, "y": 0.2})
+    with pytest.raises(ConfigError, match="one objective"):
+        several.optimize(lambda trial: (bowl(trial), 1.0), n_trials=3)
+    with pytest.raises(ConfigError, match="2 objectives"):
+        sampler(transfer=several)

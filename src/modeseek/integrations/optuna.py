@@ -21,6 +21,7 @@ import torch
 from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
+from modeseek.earlier import Told, read
 from modeseek.errors import ConfigError, IndependentSamplingWarning, ModeseekWarning, SpaceExhausted, TrialError
 from modeseek.fronts import MOST
 from modeseek.history import History, fresh
@@ -43,7 +44,7 @@ try:
     from optuna.trial import FrozenTrial, TrialState
 
     from modeseek.integrations.optuna_spaces import Distributions, search_space_of
-    from modeseek.integrations.optuna_trials import Codec, announce, distribution, is_modelled
+    from modeseek.integrations.optuna_trials import Codec, announce, distribution, is_modelled, told_by
 except ImportError as error:
     raise missing_extra("DMSSampler needs Optuna", "optuna") from error
 
@@ -81,6 +82,8 @@ class DMSSampler(BaseSampler):
             in some trials only, and no value of another parameter says in which.
         deterministic_objective: as in GPSampler, the objective has no noise.
         prior: by name, where the optimum is believed to be, as in `Optimizer`; with `space` from the first trial on.
+        transfer: earlier studies on related tasks, one or a list: studies of Optuna's, or what `Optimizer` takes. Their
+            trials are read when the sampler is made. Values without a direction of their own are to be minimized.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class DMSSampler(BaseSampler):
         warn_independent_sampling: bool = True,
         deterministic_objective: bool = False,
         prior: Mapping[str, Any] | None = None,
+        transfer: Any = None,
     ) -> None:
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigError(f"independent_sampler must be a sampler of Optuna's, not {independent_sampler!r}")
@@ -118,9 +122,9 @@ class DMSSampler(BaseSampler):
         self._space, self._fixed = space, dict(fixed or {})
         if prior is not None and not isinstance(prior, Mapping):
             raise ConfigError(f"prior must be a dict, as in prior={{'lr': Normal(1e-3, 0.5)}}, not {prior!r:.60}")
+        self._prior, self._studies = dict(prior or {}), earlier_studies(transfer)
         if space is not None:
-            Knowledge.of(space, prior)  # which refuses what makes no sense
-        self._prior = dict(prior or {})
+            Knowledge.of(space, prior, self._studies or None)  # which refuses what makes no sense
         self._independent_sampler = independent_sampler
         self._constraints_func = constraints_func
         self._proposers: dict[tuple[str, int], Proposer] = {}
@@ -247,7 +251,9 @@ class DMSSampler(BaseSampler):
         key = study.study_name, study._study_id
         if key not in self._proposers or self._proposers[key].space != codec.space:
             known = {name: belief for name, belief in self._prior.items() if name in codec.space.names}
-            knowledge = Knowledge.of(codec.shown, known or None)  # whose cube is the same
+            if self._studies and len(study.directions) > 1:
+                raise ConfigError("transfer is for studies with one objective; leave it out")
+            knowledge = Knowledge.of(codec.shown, known or None, self._studies or None)  # whose cube is the same
             self._proposers[key] = Proposer(codec.space, self._settings, knowledge=knowledge)
         if self._is_modelling(study) and (unknown := self._prior.keys() - set(codec.space.names)):
             self._warn_unknown(f"prior: no complete trial has the parameters {sorted(unknown)}", ModeseekWarning)
@@ -358,6 +364,17 @@ def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
     )
     best = best_labelled(pool_of(suggestion), aware.gp, suggestion.rho)
     return replace(aware, x_next=torch.from_numpy(best)[None])
+
+
+def earlier_studies(transfer: Any) -> list[Told]:
+    """What earlier studies tell, Optuna's among them; none for None."""
+    if transfer is None:
+        return []
+    several = isinstance(transfer, list | tuple) and any(isinstance(study, Study) for study in transfer)
+    if isinstance(transfer, Study) or several:
+        studies = [transfer] if isinstance(transfer, Study) else transfer
+        return [told_by(study) if isinstance(study, Study) else read(study, -1.0)[0] for study in studies]
+    return read(transfer, -1.0)
 
 
 def check_objectives(study: Study) -> None:

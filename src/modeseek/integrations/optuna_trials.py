@@ -16,7 +16,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from modeseek.errors import ParameterError, SpaceError
+from modeseek.earlier import Told
+from modeseek.errors import ConfigError, ParameterError, SpaceError
 from modeseek.history import History
 from modeseek.integrations.optuna_spaces import Distributions, Values
 from modeseek.linear import Constraint, Feasible, Linear
@@ -206,6 +207,15 @@ def _exact(parameter: Parameter) -> Parameter:
     if isinstance(parameter, Int) and not parameter.is_exact_as_float:
         raise SpaceError("Optuna stores integers as float64, exact to 2**53; search an offset or an exponent instead")
     return parameter
+
+
+def told_by(study: Study) -> Told:
+    """What a study of one objective tells another one; ConfigError where it has several."""
+    if len(study.directions) > 1:
+        raise ConfigError(f"transfer: study {study.study_name!r} has {len(study.directions)} objectives")
+    sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
+    trials = [trial for trial in study.get_trials(deepcopy=False) if _is_data(trial)]
+    return Told([dict(trial.params) for trial in trials], [sign * float(trial.values[0]) for trial in trials])
 
 
 def _is_data(trial: FrozenTrial) -> bool:
