@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -30,19 +31,16 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="modeseek-browser-")
         commands, self._commands = os.pipe()
         self._answers, answers = os.pipe()
-        # The browser reads commands from 3 and answers on 4, whatever these numbers are here.
-        ends = [os.dup(end) for end in (commands, answers)]
-        high = [end + 100 for end in ends]
-        for end, away in zip(ends, high, strict=True):
-            os.dup2(end, away, inheritable=False)
-        actions = [(os.POSIX_SPAWN_DUP2, away, number) for away, number in zip(high, (3, 4), strict=True)]
+        # The browser reads commands from 3 and answers on 4, so that the pipes' own ends must be neither.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (commands, answers)]
+        actions = [(os.POSIX_SPAWN_DUP2, end, number) for end, number in zip(ends, (3, 4), strict=True)]
         null = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         arguments = ["chromium", *options, f"--user-data-dir={self._profile}", "--remote-debugging-pipe", "about:blank"]
         path = find()
         assert path is not None, MISSING
         self._process = os.posix_spawn(path, arguments, os.environ, file_actions=[*actions, null], setpgroup=0)
-        for end in (commands, answers, *ends, *high):
+        for end in (commands, answers, *ends):
             os.close(end)
         self._session = None
         (target,) = (t for t in self.send("Target.getTargets")["targetInfos"] if t["type"] == "page")

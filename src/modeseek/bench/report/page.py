@@ -66,8 +66,11 @@ def table(content: Table) -> str:
     kinds = []
     for number, (column, words) in enumerate(zip(columns, of_words, strict=True)):
         is_long = max(map(len, column), default=0) > (LONG if number else LONG_NAME)
-        names = [name for name, applies in (("words", words or is_long), ("long", is_long)) if applies]
-        kinds.append(f' class="{" ".join(names)}"' if names else "")
+        if is_long and is_wide and not words:
+            kinds.append(' class="wrapped"')
+        else:
+            names = [name for name, applies in (("words", words or is_long), ("long", is_long)) if applies]
+            kinds.append(f' class="{" ".join(names)}"' if names else "")
     rows = ["".join(f"<th{kind}>{_html(name, False)}</th>" for kind, name in zip(kinds, content.header, strict=True))]
     for line in content.cells:
         cells = [_html(cell, break_lines=is_wide and not words) for cell, words in zip(line, of_words, strict=True)]

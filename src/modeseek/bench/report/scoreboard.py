@@ -78,12 +78,17 @@ class Board:
     devices: dict[str, str]  # by method: what its suggestions ran on
 
     def select(self, suite: str | None = None, d: int | None = None, function: str | None = None) -> Board:
-        """Some of the problems, and the methods that were run on any of them."""
-        rows = [
-            i
-            for i, place in enumerate(self.places)
-            if suite in (None, place.suite) and d in (None, place.d) and function in (None, place.function)
-        ]
+        """Some of the problems, and the methods that were run on any of them; made once, since tables share it."""
+        wanted = suite, d, function
+        if wanted not in self._selected:
+            self._selected[wanted] = self._select([i for i, place in enumerate(self.places) if _is(place, *wanted)])
+        return self._selected[wanted]
+
+    @cached_property
+    def _selected(self) -> dict[tuple[str | None, int | None, str | None], Board]:
+        return {}
+
+    def _select(self, rows: list[int]) -> Board:
         columns = [j for j in range(len(self.methods)) if np.isfinite(self.final[rows, j]).any()]
         return Board(
             methods=tuple(self.methods[j] for j in columns),
@@ -161,6 +166,10 @@ class Board:
                 found[a].append((-mean, b, verdict))
                 found[b].append((mean, a, OPPOSITE[verdict]))
         return {method: [(other, verdict) for _, other, verdict in sorted(of)] for method, of in found.items()}
+
+
+def _is(place: Place, suite: str | None, d: int | None, function: str | None) -> bool:
+    return suite in (None, place.suite) and d in (None, place.d) and function in (None, place.function)
 
 
 def judge(differences: Array) -> Verdict:

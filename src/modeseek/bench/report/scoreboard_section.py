@@ -50,11 +50,11 @@ def sections(records: Iterable[Record]) -> list[Section]:
             "scoreboard",
             TITLE,
             NOTE + (f"\n\nFailed runs, not counted: {failed}." if failed else ""),
-            ranks_table(board),
             draw=partial(scoreboard_charts.draw, board),
             explained=EXPLAINED,
             interactive=partial(scoreboard_charts.html, board),
             more=(
+                ("Mean ranks of final regret", ranks_table(board)),
                 (
                     f"Mean ranks among the methods with at least {100 * NEARLY_ALL:.0f} % of the problems",
                     full_table(board),

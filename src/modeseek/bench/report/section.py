@@ -21,7 +21,7 @@ class Section:
     draw: Callable[[Path], list[Path]] | None = None  # given a path without suffix
     interactive: Callable[[], str] | None = None  # in the HTML page, instead of the figure
     explained: str = ""  # more of the note, folded up in the HTML page
-    more: Sequence[tuple[str, Table]] = ()  # titles and tables of `report.md`; `interactive` has these, and `table`
+    more: Sequence[tuple[str, Table]] = ()  # titles and tables of `report.md`, which `interactive` has in its way
 
     def markdown(self) -> str:
         """Its part of `report.md`."""
@@ -41,9 +41,9 @@ class Section:
             written = self.draw(out / self.name)
             parts.append(page.image(written[0], self.title) if self.interactive is None else self.interactive())
         if self.table is not None:
-            if self.table.rows:
+            parts.append(page.table(self.table))
+        for table in filter(None, [self.table, *(table for _, table in self.more)]):
+            if table.rows:
                 written.append(out / f"{self.name}.csv")
-                written[-1].write_text(self.table.csv())
-            if not self.more:
-                parts.append(page.table(self.table))
+                written[-1].write_text(table.csv())
         return written, page.section(self.name, self.title, self.note, *parts)
