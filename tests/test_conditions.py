@@ -16,7 +16,6 @@ from modeseek.branches import Branches, log_h
 from modeseek.conditions import ABSENT
 from modeseek.embedding import PLAIN, embedding_of
 from modeseek.errors import SpaceExhausted
-from modeseek.linalg import kernel
 from modeseek.paths import draw_paths
 from modeseek.proposer import rounding
 from modeseek.sketch import sketch
@@ -167,7 +166,7 @@ def test_kernel_of_choices_is_one_or_the_same_for_all_that_differ() -> None:
     embedding = embedding_of(space, CPU)
     u = torch.from_numpy(space.snap(points(20, space=space)))
     lengthscale = torch.tensor([0.7, 0.3], dtype=torch.float64)
-    K = kernel(embedding(u), embedding(u), embedding.spread(lengthscale))
+    K, _ = embedding.alike(u, u, lengthscale)
     a, x = u.unbind(-1)
     expected = torch.exp(-0.5 * (a[:, None] != a).double() / 0.7**2 - 0.5 * (x[:, None] - x).square() / 0.3**2)
     torch.testing.assert_close(K, expected)

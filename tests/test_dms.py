@@ -246,7 +246,7 @@ def test_the_fast_preset_is_the_default_but_for_its_model() -> None:
         for field in dataclasses.fields(DMSConfig)
         if getattr(DMSConfig.fast(), field.name) != getattr(DMSConfig(), field.name)
     }
-    assert changed == {"name", "m", "S", "epochs", "hold_epochs", "steps"}
+    assert changed == {"name", "train_on"}
 
 
 def test_the_printed_preset_is_the_papers_but_for_seven_points() -> None:
@@ -373,7 +373,7 @@ def test_nothing_is_trained_where_every_pseudo_set_is_one_point(monkeypatch: pyt
 
 
 # Every run ends at the top of the hill.
-ONE_POINT = dataclasses.replace(TRAINED, K=60, refine="point", polish=False, noise_prior="log-normal")
+ONE_POINT = dataclasses.replace(TRAINED, K=60, refine="point", polish=False, noise_prior="log-normal", kernel="se")
 
 
 def test_a_model_of_one_point_is_trained_if_asked() -> None:
@@ -382,7 +382,7 @@ def test_a_model_of_one_point_is_trained_if_asked() -> None:
     assert run(printed, n=30, b=2).fell_back.all()
     assert not out.fell_back.any()
     assert out.candidates.isfinite().all()
-    assert (out.candidates.std(-2) > 0).all(), "samples of a model"
+    assert (out.candidates.std(-2) > 0).any(-1).all(), "samples of a model"
     assert out.seconds["train"] > 0
 
 

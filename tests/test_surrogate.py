@@ -6,10 +6,13 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
+from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
 
 from modeseek import surrogate
+from modeseek.embedding import PLAIN, Embedding
+from modeseek.kernels import MATERN
 from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import GP, Hyperparameters, evenly, evidence, fit, log_posterior
 
@@ -23,9 +26,15 @@ def data(n: int, d: int, seed: int, b: int = 1) -> tuple[Tensor, Tensor]:
     return X, standardize(Y)
 
 
-def botorch_twin(X: Tensor, y: Tensor, gp: GP | None = None) -> SingleTaskGP:
+ROUGH = PLAIN.with_kernel(MATERN)
+
+
+def botorch_twin(X: Tensor, y: Tensor, gp: GP | None = None, embedding: Embedding = PLAIN) -> SingleTaskGP:
     """BoTorch's model on one element's data, with our hyperparameters if given."""
-    model = SingleTaskGP(X[0], y[0, :, None], outcome_transform=None)
+    covariance = None
+    if embedding is ROUGH:
+        covariance = get_covar_module_with_dim_scaled_prior(X.shape[-1], use_rbf_kernel=False)
+    model = SingleTaskGP(X[0], y[0, :, None], outcome_transform=None, covar_module=covariance)
     if gp is not None:
         model.covar_module.lengthscale = gp.hyperparameters.lengthscale[0]
         model.likelihood.noise = gp.hyperparameters.noise[0]
@@ -42,11 +51,13 @@ def botorch_objective(model: SingleTaskGP, y: Tensor) -> float:
     return float(value.detach())
 
 
-@pytest.mark.parametrize(("n", "d"), SIZES)
-def test_posterior_and_gradients_agree_with_botorch(n: int, d: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "d", "embedding"), [*((*size, PLAIN) for size in SIZES), (20, 2, ROUGH), (100, 10, ROUGH)]
+)
+def test_posterior_and_gradients_agree_with_botorch(n: int, d: int, embedding: Embedding) -> None:
     X, y = data(n, d, seed=n + d)
-    gp = fit(X, y)
-    model = botorch_twin(X, y, gp)
+    gp = fit(X, y, embedding=embedding)
+    model = botorch_twin(X, y, gp, embedding)
     x = torch.rand(1, 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
     probe = x[0].clone().requires_grad_(True)
@@ -70,18 +81,18 @@ def test_posterior_and_gradients_agree_with_botorch(n: int, d: int) -> None:
         torch.testing.assert_close(ours[0], theirs.detach(), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("n", "d"), [(3, 2), (30, 4), (100, 10)])
-def test_log_posterior_is_botorchs_objective_and_its_gradient_is_exact(n: int, d: int) -> None:
+@pytest.mark.parametrize(("n", "d", "embedding"), [(3, 2, PLAIN), (30, 4, PLAIN), (100, 10, PLAIN), (30, 4, ROUGH)])
+def test_log_posterior_is_botorchs_objective_and_its_gradient_is_exact(n: int, d: int, embedding: Embedding) -> None:
     X, y = data(n, d, seed=3)
-    gp = fit(X, y, steps=2)
+    gp = fit(X, y, steps=2, embedding=embedding)
     theta = torch.cat([gp.hyperparameters.lengthscale, gp.hyperparameters.noise[:, None]], -1).log()
-    value, grad = log_posterior(X, y, theta)
-    assert float(value) == pytest.approx(botorch_objective(botorch_twin(X, y, gp), y), rel=1e-7)
+    value, grad = log_posterior(X, y, theta, embedding)
+    assert float(value) == pytest.approx(botorch_objective(botorch_twin(X, y, gp, embedding), y), rel=1e-7)
 
     eps = 1e-5
     steps = eps * torch.eye(d + 1, dtype=torch.float64)
-    up, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta + steps)
-    down, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta - steps)
+    up, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta + steps, embedding)
+    down, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta - steps, embedding)
     torch.testing.assert_close(grad[0], (up - down) / (2 * eps), rtol=1e-5, atol=1e-5)
 
 

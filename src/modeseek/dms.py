@@ -29,6 +29,7 @@ from modeseek.embedding import PLAIN, Embedding
 from modeseek.exploration import weights
 from modeseek.improvement import ImprovementGP
 from modeseek.informed import Belief, Conviction, InformedGP
+from modeseek.kernels import KERNELS
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
@@ -136,7 +137,7 @@ def suggest(
             reference=reference,
             warm=warm,
             pending=pending,
-            embedding=embedding,
+            embedding=embedding.with_kernel(KERNELS[config.kernel]),
             prior=PRIORS[config.noise_prior],
         )
     else:
@@ -318,6 +319,7 @@ def fit_mapped(
 ) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
     warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
+    embedding = embedding.with_kernel(KERNELS[config.kernel])
     prior = PRIORS[config.noise_prior]
     y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
     known = _variance(Y, sem, outcomes)

@@ -2,7 +2,7 @@
 
 The cube has one coordinate per parameter, and the choices of a categorical one lie in it as in a row. To the kernel
 they are all equally far apart: a coordinate with c choices becomes c features that share its length-scale, 1/√2 for the
-choice and 0 for the others, so that unequal choices are 1 apart and the squared exponential of the features is
+choice and 0 for the others, so that unequal choices are 1 apart and, with the squared exponential (kernels.py),
 
     k(x, x') = Π_i exp(−½ (x_i − x'_i)²/ℓ_i²) · Π_j exp(−½ [x_j ≠ x'_j]/ℓ_j²)      i numbers, j choices
 
@@ -15,18 +15,38 @@ Notation: d, coordinates; D, features; x, ... x d; z, ... x D.
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from modeseek.conditions import ABSENT
+from modeseek.kernels import SQUARED_EXPONENTIAL, Kernel, half_squares
 from modeseek.parameters import Categorical
 from modeseek.space import Space
 
 
 class Embedding:
-    """The features of a point. This one has the coordinates themselves: all parameters are numbers that exist."""
+    """The features of a point, and the kernel of these.
+
+    This one has the coordinates themselves: all parameters are numbers that exist.
+    """
+
+    kernel: Kernel = SQUARED_EXPONENTIAL
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """The same features with this kernel."""
+        if kernel is self.kernel:
+            return self
+        changed = copy.copy(self)
+        changed.kernel = kernel
+        return changed
+
+    def alike(self, x: Tensor, X: Tensor, lengthscale: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+        """The kernel between points, b x m x d and b x n x d, and its decay, each b x m x n; lengthscale is b x d."""
+        return self.kernel.value_and_decay(half_squares(self(x), self(X), self.spread(lengthscale)))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Points, ... x d, to their features, ... x D."""

@@ -1,18 +1,9 @@
-"""The squared-exponential kernel and the matrices made of it; shapes and notation as in surrogate.py."""
+"""Matrices made of a kernel; shapes and notation as in surrogate.py."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-
-def kernel(x: Tensor, X: Tensor, lengthscale: Tensor) -> Tensor:
-    """k(x, X), b x m x n; the squared distances by one matrix product."""
-    # Distances do not change with the origin; at the cube's centre the squares are smallest and round least.
-    z, Z = (x - 0.5) / lengthscale[..., None, :], (X - 0.5) / lengthscale[..., None, :]
-    half_norms = 0.5 * z.square().sum(-1, keepdim=True)
-    exponent = (z @ Z.mT).sub_(half_norms).sub_(0.5 * Z.square().sum(-1).unsqueeze(-2))
-    return exponent.clamp_max_(0).exp_()
 
 
 def with_diagonal(K: Tensor, added: Tensor) -> Tensor:

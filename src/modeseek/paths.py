@@ -3,7 +3,7 @@
 A draw f is a draw g from the prior plus what the observations say against it (Matheron's rule; Wilson et al. 2020):
 
     f(x) = c + g(x) + k(x, X) A (y − c − g(X) − ε),    ε ~ N(0, Λ)
-    g(x) = F^(−½) Σ_j a_j cos(ω_j·x) + b_j sin(ω_j·x),    a_j, b_j ~ N(0, 1),    ω_j ~ N(0, diag(1/ℓ²))
+    g(x) = F^(−½) Σ_j a_j cos(ω_j·x) + b_j sin(ω_j·x),    a_j, b_j ~ N(0, 1),    ω_j of the kernel's spectral density
 
 The update is exact; only the prior is approximated, by F random Fourier features (Rahimi and Recht 2007). All draws
 of a Gaussian process share its ω, which are shifted Sobol points: their error is smaller than that of independent ones
@@ -74,15 +74,16 @@ class Paths:
     def value_and_grad(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Each draw at inputs of its own (b x P x s x d), and its gradient there: b x P x s, b x P x s x d.
 
-        ∇g = F^(−½) Σ_j (b_j cos − a_j sin)(ω_j·x) ω_j, and ∇k_i = k_i (X_i − x)/ℓ² as in `GP.grad`.
+        ∇g = F^(−½) Σ_j (b_j cos − a_j sin)(ω_j·x) ω_j, and ∇k_i = −κ'_i (X_i − x)/ℓ² as in `GP.slope`.
         """
         s = x.shape[-2]
         flat = x.flatten(-3, -2)
         phase = (self.gp.embedding(flat) @ self.frequencies.mT).unflatten(-2, (-1, s))
         cos, sin = phase.cos(), phase.sin_()
         a, b = self.cosines[..., None], self.sines[..., None]  # b x P x F x 1
-        weights = self.gp.kernel(flat, self.gp.X).unflatten(-2, (-1, s)).mul_(self.update[..., None, :])
-        total = weights.sum(-1)
+        k, decay = (pairs.unflatten(-2, (-1, s)) for pairs in self.gp.alike(flat, self.gp.X))
+        total = (k @ self.update[..., None]).squeeze(-1)
+        weights = decay.mul_(self.update[..., None, :])
         value = (cos @ a + sin @ b).squeeze(-1) + total + self.gp.mean[..., None, None]
         slope = cos.mul_(b.mT).sub_(sin.mul_(a.mT)).flatten(-3, -2)
         grad = self.gp.embedding.pull_back(slope @ self.frequencies, flat)
@@ -149,8 +150,9 @@ def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = No
     draws = Draws.of(source, batch)
     features = min(FEATURES * d, MOST_FEATURES) if features is None else features
     lengthscale = gp.embedding.spread(gp.hyperparameters.lengthscale)
-    normal = torch.special.ndtri(sobol(features, lengthscale.shape[-1], draws, tuple(batch)))
-    frequencies = normal.to(gp.X) / lengthscale[..., None, :]
+    kernel = gp.embedding.kernel
+    uniform = sobol(features, lengthscale.shape[-1] + kernel.extra, draws, tuple(batch))
+    frequencies = kernel.frequencies(uniform).to(gp.X) / lengthscale[..., None, :]
     amplitudes = draws.randn(2, count, features, dtype=gp.X.dtype).to(gp.X).view(*batch, 2, count, features)
     cosines, sines = (amplitudes / math.sqrt(features)).unbind(-3)
     noise = draws.randn(count, n, dtype=gp.X.dtype).to(gp.X).view(*batch, count, n)

@@ -44,12 +44,13 @@ class Sketch(OnGP):
 
     def label_and_grad(self, x: Tensor, rho: Rho) -> tuple[Tensor, Tensor]:
         """μ + ρσ at x (b x m x d) and its gradient there: b x m, b x m x d. As in `GP.grad`, with U for σ."""
-        by_mean = self.gp.kernel(x, self.X).mul_(self.gp.alpha[..., None, :])
-        mu = self.gp.mean[..., None] + by_mean.sum(-1)
-        k = self.gp.kernel(x, self.U)
+        of_mean, decay = self.gp.alike(x, self.X)
+        mu = self.gp.mean[..., None] + (of_mean @ self.gp.alpha[..., None]).squeeze(-1)
+        by_mean = decay.mul_(self.gp.alpha[..., None, :])
+        k, decay = self.gp.alike(x, self.U)
         v = k @ self.M
         sigma = (1 - torch.linalg.vecdot(k, v)).clamp_min(MIN_VARIANCE).sqrt()
-        by_sigma = v.mul_(k).mul_((-rho / sigma)[..., None])
+        by_sigma = v.mul_(decay).mul_((-rho / sigma)[..., None])
         return mu + rho * sigma, self.gp.slope(x, (by_mean, self.X), (by_sigma, self.U))
 
 

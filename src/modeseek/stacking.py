@@ -69,7 +69,7 @@ class Stack:
         total = torch.zeros_like(x)
         for i, gp in enumerate(self._gps):
             seen = self._seen(rows, i)
-            slope = gp.slope(seen, (gp.kernel(seen, gp.X) * gp.alpha[..., None, :], gp.X)) * self._shared[i]
+            slope = gp.slope(seen, (gp.alike(seen, gp.X)[1] * gp.alpha[..., None, :], gp.X)) * self._shared[i]
             total = total + shares[..., None, i, None] * slope.view(x.shape)
         return total
 

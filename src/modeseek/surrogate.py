@@ -36,7 +36,7 @@ from torch import Tensor
 
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.lbfgs import Minimum, lbfgs
-from modeseek.linalg import bordered, inverse_of, kernel, with_diagonal
+from modeseek.linalg import bordered, inverse_of, with_diagonal
 
 FIT_STEPS = 200  # of L-BFGS, at most
 MANY, FEW, ENOUGH = 500, 300, 1000  # observations; docs/speed.md has what this saves and changes
@@ -114,6 +114,7 @@ class Moments(NamedTuple):
     sigma: Tensor  # b x m
     k: Tensor  # b x m x n, k(x, X)
     v: Tensor  # b x m x n, A k(x)
+    decay: Tensor  # b x m x n, −κ' of the same pairs; the squared exponential's is k itself
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,11 @@ class GP:
 
     def kernel(self, x: Tensor, X: Tensor) -> Tensor:  # noqa: N803
         """k(x, X), b x m x n, for points of the cube."""
-        return _kernel(x, X, self.hyperparameters.lengthscale, self.embedding)
+        return self.alike(x, X)[0]
+
+    def alike(self, x: Tensor, X: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+        """k(x, X) and its decay, each b x m x n, for points of the cube."""
+        return self.embedding.alike(x, X, self.hyperparameters.lengthscale)
 
     def posterior(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Posterior mean and standard deviation of f at x (b x m x d), each b x m."""
@@ -159,30 +164,30 @@ class GP:
 
     def moments(self, x: Tensor) -> Moments:
         """The posterior at x (b x m x d). Its only product of order m·n² is v; the gradient has none."""
-        k = self.kernel(x, self.X)
+        k, decay = self.alike(x, self.X)
         v = k @ self.inverse
         mu = self.mean[..., None] + (k @ self.alpha[..., None]).squeeze(-1)
         variance = 1 - torch.linalg.vecdot(k, v)
-        return Moments(mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v)
+        return Moments(mu, variance.clamp_min(MIN_VARIANCE).sqrt(), k, v, decay)
 
     def grad(self, x: Tensor, at: Moments, rho: Rho) -> Tensor:
         """∇μ + ρ∇σ at x, b x m x d. Overwrites `at.v`.
 
         With v = A k(x), σ² = 1 − kᵀv, so ∂(μ + ρσ)/∂k = α − ρ v/σ; and ∂k_i/∂x as in `slope`.
         """
-        weights = at.v.mul_((-rho / at.sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(at.k)
+        weights = at.v.mul_((-rho / at.sigma)[..., None]).add_(self.alpha[..., None, :]).mul_(at.decay)
         return self.slope(x, (weights, self.X))
 
     def grad_by(self, x: Tensor, at: Moments, by_mean: Tensor, by_sigma: Tensor) -> Tensor:
         """by_mean ∇μ + by_sigma ∇σ at x (b x m x d), with these weights b x m: b x m x d. As in `grad`."""
-        weights = (by_mean[..., None] * self.alpha[..., None, :] - (by_sigma / at.sigma)[..., None] * at.v).mul_(at.k)
-        return self.slope(x, (weights, self.X))
+        weights = by_mean[..., None] * self.alpha[..., None, :] - (by_sigma / at.sigma)[..., None] * at.v
+        return self.slope(x, (weights.mul_(at.decay), self.X))
 
     def slope(self, x: Tensor, *sums: tuple[Tensor, Tensor]) -> Tensor:
-        """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d; ∂k_i/∂x = k_i (X_i − x)/ℓ².
+        """The gradient of Σ_i w_i k(x, X_i) at x, b x m x d; ∂k_i/∂x = −κ'_i (X_i − x)/ℓ².
 
         Args:
-            sums: pairs of w_i k(x, X_i), b x m x n, and X, b x n x d; their gradients are added.
+            sums: pairs of −w_i κ'_i, b x m x n, and X, b x n x d; their gradients are added.
         """
         z = self.embedding(x)
         pull = sum((w @ self.embedding(X) - w.sum(-1, keepdim=True) * z for w, X in sums), torch.zeros_like(z))
@@ -233,11 +238,7 @@ class OnGP:
         ∂/∂k = ∂/∂μ α − 2 ∂/∂σ² v, as in `GP.grad`, less `less` (b x m x n) for what else depends on k.
         """
         weights = by_mu[..., None] * self.gp.alpha[..., None, :] - 2 * by_variance[..., None] * at.v - less
-        return self.gp.slope(x, (weights.mul_(at.k), self.X))
-
-
-def _kernel(x: Tensor, X: Tensor, lengthscale: Tensor, embedding: Embedding) -> Tensor:
-    return kernel(embedding(x), embedding(X), embedding.spread(lengthscale))
+        return self.gp.slope(x, (weights.mul_(at.decay), self.X))
 
 
 def noise_of(noise: Tensor, known: Tensor | None, y: Tensor) -> Tensor:
@@ -375,8 +376,8 @@ def log_posterior(
     """log p(y | X, θ) + log p(θ) at θ = (log ℓ, log τ), b x (d+1), with the best c; and its gradient in θ.
 
     The priors are densities of ℓ and τ themselves, as in GPyTorch, so their maximum is the same in any
-    parametrization. For the likelihood ∂/∂θ_i = ½ tr[(ααᵀ − A) ∂K/∂θ_i], and ∂K/∂log ℓ_i = K ∘ (X_i − X'_i)²/ℓ_i².
-    With G = (ααᵀ − A) ∘ K the trace is 2 Σ_j (G1)_j X_ji² − 2 (XᵀGX)_ii, so no n x n x d tensor is ever made.
+    parametrization. For the likelihood ∂/∂θ_i = ½ tr[(ααᵀ − A) ∂K/∂θ_i], and ∂K/∂log ℓ_i = −κ' ∘ (X_i − X'_i)²/ℓ_i².
+    With G = −(ααᵀ − A) ∘ κ' the trace is 2 Σ_j (G1)_j X_ji² − 2 (XᵀGX)_ii, so no n x n x d tensor is ever made.
 
     With `any_scale`, y ~ N(c, s²(K + τI)) with c and s integrated out (priors 1 and 1/s): for Q = (y − c)ᵀα, twice
     −log p(y | X, θ) is (n − 1) log Q + log |K + τI| + log 1ᵀA1 and a constant, so that α counts times √((n − 1)/Q) and
@@ -385,7 +386,7 @@ def log_posterior(
     d, n = X.shape[-1], X.shape[-2]
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     Z, each = embedding(X), embedding.spread(lengthscale)
-    K = kernel(Z, Z, each)
+    K, decay = embedding.alike(X, X, lengthscale)
     chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise_of(noise, known, y)))
     A = inverse_of(chol)
     mean = _best_mean(A, y)
@@ -401,7 +402,7 @@ def log_posterior(
         misfit = (n - 1) * (1 + scale.log()) + weights.sum(-1).log()
         A = A - weights[..., :, None] * (weights / weights.sum(-1, keepdim=True))[..., None, :]
     value = -0.5 * (misfit + log_det + n * math.log(2 * math.pi))
-    G = (alpha[..., :, None] * alpha[..., None, :]).sub_(A).mul_(K)  # in place: making a large matrix costs as well
+    G = (alpha[..., :, None] * alpha[..., None, :]).sub_(A).mul_(decay)  # in place: making a large matrix costs as well
     centred = Z - 0.5
     quadratic = (G.sum(-1)[..., None] * centred.square()).sum(-2) - (centred * (G @ centred)).sum(-2)
     grad_lengthscale = embedding.total(quadratic / each.square())
@@ -482,10 +483,10 @@ def _factorize(
     noise = noise_of(hyperparameters.noise, known, y)
     added, jitter = torch.zeros_like(hyperparameters.noise), 1e-8
     lengthscale = hyperparameters.lengthscale
-    chol, info = torch.linalg.cholesky_ex(with_diagonal(_kernel(X, X, lengthscale, embedding), noise))
+    chol, info = torch.linalg.cholesky_ex(with_diagonal(embedding.alike(X, X, lengthscale)[0], noise))
     while bool((info != 0).any()) and jitter <= 1e-2:
         added = torch.where(info != 0, jitter, added)
-        K = with_diagonal(_kernel(X, X, lengthscale, embedding), noise + added[..., None])
+        K = with_diagonal(embedding.alike(X, X, lengthscale)[0], noise + added[..., None])
         chol, info = torch.linalg.cholesky_ex(K)
         jitter *= 10
     return chol, info != 0

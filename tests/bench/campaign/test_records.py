@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from modeseek.bench.campaign.records import SCHEMA, Record, Store, TornRecord
+from modeseek.bench.campaign.records import SCHEMA, Record, Store, TornRecord, as_today
 from modeseek.bench.campaign.replication import Work
-from modeseek.config import with_younger_settings
+from modeseek.config import DMSConfig, with_younger_settings
 from shared import until
 
 
@@ -63,6 +63,24 @@ def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path
     path.write_text(json.dumps({**line, "schema": 99}) + "\n")
     with pytest.warns(TornRecord):
         assert list(store) == []
+
+
+@pytest.mark.parametrize(
+    ("lacks", "method", "today"),
+    [
+        (["kernel"], "dms", "dms-v2"),
+        (["kernel", "rho_stalled"], "dms", "dms-v1"),
+        (["kernel", "rho_stalled"], "dms-fast[K=2]", "dms-v1-fast[K=2]"),
+        (["kernel"], "dms-paper", "dms-paper"),
+        ([], "dms", "dms"),
+    ],
+)
+def test_records_of_an_earlier_default_are_named_so(lacks: list[str], method: str, today: str) -> None:
+    config = {name: value for name, value in vars(DMSConfig()).items() if name not in lacks}
+    read = as_today({"method": method, "config": config}, SCHEMA)
+    assert read["method"] == today
+    assert (read["config"]["name"] == today.partition("[")[0]) == (today != "dms-paper")
+    assert set(read["config"]) == set(vars(DMSConfig()))
 
 
 def test_what_was_botorchs_in_older_records_is_named_so(tmp_path: Path) -> None:

@@ -174,9 +174,8 @@ def test_methods_are_ordered_by_the_replications_that_they_share_with_dms(folder
 
 
 def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:
-    Store(folder).append(
-        dataclasses.replace(make_record("levy-10", "dms", 20, 0.1), config={"m": 1, "rho_stalled": 1.0})
-    )
+    config = {"m": 1, "rho_stalled": 1.0, "kernel": "matern"}
+    Store(folder).append(dataclasses.replace(make_record("levy-10", "dms", 20, 0.1), config=config))
     with pytest.raises(ConfigError, match="dms on levy-10"):
         gather(Store(folder))
 

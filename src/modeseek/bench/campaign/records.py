@@ -30,7 +30,8 @@ from modeseek.errors import ModeseekWarning
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
 UNKNOWN = "unknown"
 SCHEMA = 2  # of a line of the journal and of a packed file; lines of schema 1 do not say so
-FIRST_DEFAULT = re.compile(r"dms(-fast)?(\[.*\])?$")  # methods that are `dms-v1` today where `rho_stalled` is missing
+DEFAULT = re.compile(r"dms(-fast)?(\[.*\])?$")
+EARLIER = {"rho_stalled": "dms-v1", "kernel": "dms-v2"}  # what the default is called today that lacks a setting
 BOTORCHS_ONCE = ("ei", "ts", "gibbon", "jes", "pes")  # methods that were BoTorch's in schema 1
 
 
@@ -91,9 +92,11 @@ def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
     method, config = data["method"], data["config"]
     if schema == 1 and method in BOTORCHS_ONCE:
         method = f"{method}-botorch"
-    elif config is not None and "rho_stalled" not in config and (default := FIRST_DEFAULT.match(method)):
-        first = f"dms-v1{default[1] or ''}"
-        method, config = f"{first}{default[2] or ''}", {**config, "name": first}
+    elif config is not None and (default := DEFAULT.match(method)):
+        earlier = next((name for setting, name in EARLIER.items() if setting not in config), None)
+        if earlier is not None:
+            earlier += default[1] or ""
+            method, config = f"{earlier}{default[2] or ''}", {**config, "name": earlier}
     return {**data, "method": method, "config": None if config is None else with_younger_settings(config)}
 
 

@@ -35,16 +35,21 @@ from modeseek.space import Space
 __all__ = ["OF_THE_PAPER", "PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
 
 
-def _first(config: DMSConfig, name: str, d: int) -> DMSConfig:
-    return replace(config, name=name, rho=1.0, rho_stalled=None, noise_prior="log-normal", one_hill=0.0)
+# The default as it was: `dms-v2` until `kernel` came and the model became smaller, `dms-v1` until `rho_stalled`,
+# `noise_prior` and `one_hill` came. Many records are of them.
+_SECOND = replace(DMSConfig(), name="dms-v2", m=None, S=None, epochs=30, hold_epochs=20, steps=25, kernel="se")
+_FIRST = replace(_SECOND, name="dms-v1", rho=1.0, rho_stalled=None, noise_prior="log-normal", one_hill=0.0)
+_FIRST_FAST = replace(_FIRST, name="dms-v1-fast", m=500, S=200, epochs=20, hold_epochs=5, steps=15)
 
 
-# The presets of DMS by their methods' names, for d parameters; reports list them in this order. `dms-v1` was the
-# default until `rho_stalled`, `noise_prior` and `one_hill` came; many records are of it.
+def _whatever(config: DMSConfig, d: int) -> DMSConfig:
+    return config
+
+
+# The presets of DMS by their methods' names, for d parameters; reports list them in this order.
 PRESETS: dict[str, Callable[[int], DMSConfig]] = {
     **{"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()},
-    "dms-v1": partial(_first, DMSConfig(), "dms-v1"),
-    "dms-v1-fast": partial(_first, DMSConfig.fast(), "dms-v1-fast"),
+    **{config.name: partial(_whatever, config) for config in (_SECOND, _FIRST, _FIRST_FAST)},
 }
 OF_THE_PAPER = ("dms-paper", "dms-printed")  # those with the paper's sizes for each of its tasks
 

@@ -23,7 +23,6 @@ import torch.autograd.forward_ad as forward
 from torch import Tensor
 
 from modeseek.draws import Draws
-from modeseek.linalg import kernel
 from modeseek.paths import optima
 from modeseek.surrogate import GP, OnGP, Rho
 
@@ -161,19 +160,19 @@ class _AboutOptimum(OnGP):
         c = k(x, x*) − k(x, X) A k(X, x*), so that what c pulls at is x* and, weighted, X.
         """
         at = self.gp.moments(x)
-        c, k = self._covariance(x, at.k)
+        c, decay = self._covariance(x, at.k)
         mu, variance = at.mu[..., None].expand_as(c), at.sigma.square()[..., None].expand_as(c)
         gain, (by_mu, by_variance, by_c) = partials(self._gain, mu, variance, c)
         by_c = by_c / c.shape[-1]
-        of_optima = by_c * k
+        of_optima = by_c * decay
         pull = of_optima @ self.x - of_optima.sum(-1, keepdim=True) * x
         pull = pull / self.gp.hyperparameters.lengthscale[..., None, :].square()
         return gain.mean(-1), pull + self.chain(x, at, by_mu.mean(-1), by_variance.mean(-1), by_c @ self.shared)
 
     def _covariance(self, x: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """c at x, from k(x, X), and k(x, x*): b x m x S each."""
-        between = kernel(x, self.x, self.gp.hyperparameters.lengthscale)
-        return between - k @ self.shared.mT, between
+        """c at x, from k(x, X), and the decay of k(x, x*): b x m x S each."""
+        between, decay = self.gp.alike(x, self.x)
+        return between - k @ self.shared.mT, decay
 
     def _gain(self, mu: Tensor, variance: Tensor, c: Tensor) -> Tensor:
         raise NotImplementedError

@@ -54,6 +54,7 @@ TO_PAPER: dict[str, tuple[str, ...]] = {
 }
 TO_DEFAULT: dict[str, tuple[str, ...]] = {
     "warped outcomes": ("warp",),
+    "Matérn's kernel": ("kernel",),
     "outcomes without noise are possible": ("noise_prior",),
     "ρ by what the last iterations brought": ("rho", "rho_stalled", "rho_far"),
     "no model of one hill": ("one_hill",),
