@@ -23,7 +23,7 @@ from modeseek.computing import computing
 from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
-from modeseek.paths import draw_paths, maxima
+from modeseek.paths import MOST_FEATURES, NEAR, QUICK, SPREAD, draw_paths, maxima
 from modeseek.proposer import Proposal, Proposer, Stream, common_rounding, generator, propose_with, remaining
 from modeseek.surrogate import GP
 from modeseek.typing import Array
@@ -60,6 +60,18 @@ def propose_together(
     return batches
 
 
+def largest_tensors(count: int, n: int, d: int) -> int:
+    """How many numbers the largest tensors of one problem with n observations in d dimensions have."""
+    draws = _draws(count)
+    climb = sum(QUICK[0]) * (3 * n + 4 * MOST_FEATURES + 40 * d)  # kernel rows, features, pairs of L-BFGS
+    return draws * (climb + 2 * (SPREAD + NEAR + n + draws))
+
+
+def _draws(count: int) -> int:
+    """How many functions are drawn for so many proposals."""
+    return max(2 * count, SAMPLES)
+
+
 def _next(
     proposers: Sequence[Proposer], histories: Sequence[History], number: int, count: int, left: int | None
 ) -> list[list[Proposal]]:
@@ -87,7 +99,7 @@ def _next(
 
 def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
     """Samples of x* beside the first proposals (b x 1 x d), in the order in which they are to be taken: b x P x d."""
-    paths = draw_paths(gp, max(2 * count, SAMPLES), source).shrunk(SHARE)
+    paths = draw_paths(gp, _draws(count), source).shrunk(SHARE)
     x = maxima(paths, source, common_rounding(proposers), region=proposers[0].region, quick=True).x
     value = paths.everywhere(torch.cat([first, x], -2))
     best = torch.maximum(paths.everywhere(gp.X).amax(-1), value[..., 0])

@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from modeseek import graphs
+from modeseek import graphs, together
 from modeseek.bench.campaign.records import Record, TornRecord, config_of
 from modeseek.bench.campaign.replication import (
     Course,
@@ -172,7 +172,8 @@ def bytes_of_replication(work: Work) -> int:
     refine = m * (8 * n + 80 * d)  # kernel rows; pairs of L-BFGS
     mean_shift = 6 * S * S
     train = 10 * m * 6 * (d + 17) + 8 * max(m, 256) * config.hidden + 8 * parameter_count(d, config.hidden)
-    return 8 * (fit + refine + mean_shift) + 4 * train
+    many = 0 if problem.q == 1 else together.largest_tensors(problem.q, n, d)
+    return 8 * (fit + refine + mean_shift + many) + 4 * train
 
 
 @dataclass(frozen=True)
