@@ -217,12 +217,6 @@ def highest_labels(asked: Asked, rho: float = 1.0) -> Tensor:
     return x.gather(-2, order[..., None].expand(*order.shape, x.shape[-1]))
 
 
-def spread(asked: Asked) -> Tensor:
-    """Sobol points."""
-    b, _, d = asked.first.shape
-    return sobol(asked.q, d, asked.draws, (b,)).to(asked.gp.X)
-
-
 POLICIES: dict[str, Policy] = {
     "one": one_by_one,
     "ucb": partial(acquired, "ucb"),
@@ -246,7 +240,6 @@ POLICIES: dict[str, Policy] = {
     "regret64~": partial(least_regret, share=None, least=64),
     "regret64/2+modes": partial(least_regret, share=0.5, least=64, with_modes=True),
     "labels": highest_labels,
-    "sobol": spread,
 }
 
 
@@ -263,6 +256,9 @@ def apart(candidates: Array, more: Array, known: Array, q: int, rng: np.random.G
 def next_round(policy: str, proposers: list[Proposer], histories: list[History], q: int, left: int) -> Array:
     """The next batch of every row: b x q x d."""
     number, device = len(histories[0].Y), proposers[0].settings.device
+    draws = Draws([generator(proposer.settings.seed, Stream.MODEL, number + 1) for proposer in proposers])
+    if policy == "sobol":
+        return sobol(q, histories[0].d, draws, (len(histories),)).numpy()
     if policy == "ask":
         batches = propose_together(proposers, histories, number, q, left)
         for proposer in proposers:
@@ -275,7 +271,6 @@ def next_round(policy: str, proposers: list[Proposer], histories: list[History],
         first.append(proposer.choose(suggestion.row(i), history, number))
         proposer.learn(suggestion.row(i))
         proposer.suggestion = None
-    draws = Draws([generator(proposer.settings.seed, Stream.MODEL, number + 1) for proposer in proposers])
     with computing(device):
         at = torch.from_numpy(np.stack(first)).to(suggestion.gp.X)[:, None]
         config = proposers[0].settings.config

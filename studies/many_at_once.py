@@ -120,7 +120,9 @@ def _table(title: str, rows: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", default=",".join(["ask", *(name for name in POLICIES if name != "qlogei")]))
+    parser.add_argument(
+        "--policy", default=",".join(["ask", "sobol", *(name for name in POLICIES if name != "qlogei")])
+    )
     parser.add_argument("--d", default="5,10")
     parser.add_argument("--q", default="2,4,10,50,100")
     parser.add_argument("--held-out", action="store_true", help="the paper's tasks, and rotated ones")

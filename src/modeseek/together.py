@@ -3,7 +3,8 @@
 One by one, each with those before it expected at the surrogate's mean, proposals of a large batch cost a suggestion
 each and crowd around one hill. Samples of x*, the maxima of functions drawn from the posterior (paths.py), come all at
 once, but most of them are where little is known. So functions are drawn nearer to the posterior's mean, and of their
-maxima those are taken, one after the other, that raise the batch's best value most, on average over the functions:
+maxima and the modes of these those are taken, one after the other, that raise the batch's best value most, on average
+over the functions:
 
     x_i = argmax_x Σ_p max(b_p, f_p(x)),    b_p = max f_p(x') over x' observed, pending, or taken before
 
@@ -23,6 +24,7 @@ from modeseek.computing import computing
 from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
+from modeseek.modes import modes
 from modeseek.paths import MOST_FEATURES, NEAR, QUICK, SPREAD, draw_paths, maxima
 from modeseek.proposer import Proposal, Proposer, Stream, common_rounding, generator, propose_with, remaining
 from modeseek.surrogate import GP
@@ -30,6 +32,7 @@ from modeseek.typing import Array
 
 SAMPLES = 64  # functions drawn, at least; and twice as many as proposals
 SHARE = 0.5  # of what they differ from the mean by
+MODES, QUANTILE = 32, 0.1  # modes of the samples, and the neighbours of each, as a share of the samples
 
 
 def propose_together(
@@ -98,9 +101,13 @@ def _next(
 
 
 def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
-    """Samples of x* beside the first proposals (b x 1 x d), in the order in which they are to be taken: b x P x d."""
+    """Samples of x* and their modes beside the first proposals (b x 1 x d), in the order to take them: b x N x d."""
+    rounding, region = common_rounding(proposers), proposers[0].region
     paths = draw_paths(gp, _draws(count), source).shrunk(SHARE)
-    x = maxima(paths, source, common_rounding(proposers), region=proposers[0].region, quick=True).x
+    x = maxima(paths, source, rounding, region=region, quick=True).x
+    centres = modes(x, QUANTILE).centre[..., :MODES, :]
+    centres = centres if region is None else region.repair(centres, x)
+    x = torch.cat([x, centres if rounding is None else rounding.snap(centres)], -2)
     value = paths.everywhere(torch.cat([first, x], -2))
     best = torch.maximum(paths.everywhere(gp.X).amax(-1), value[..., 0])
     return _rows(x, by_gain(value[..., 1:], best))
