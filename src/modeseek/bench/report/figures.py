@@ -26,8 +26,21 @@ PALETTE = (
 )
 # What most charts are about: these get the solid lines, as far as there are colours.
 PROMINENT = (
-    *("dms", "logei", "ucb", "cma", "vizier", "turbo", "gpsampler", "hebo", "sobol", "ax", "smac-hpo", "tpe"),
-    *("smac-bb", "qlognei", "nevergrad", "random"),
+    *(
+        "dms",
+        "logei",
+        "ucb",
+        "cma",
+        "vizier",
+        "turbo",
+        "gpsampler",
+        "hebo",
+        "sobol",
+        "ax",
+        "smac-hpo",
+        "tpe-multivariate",
+    ),
+    *("smac-bb", "qlognei", "nevergrad", "random", "tpe"),
 )
 
 

@@ -128,7 +128,12 @@ class Board:
         cells = {(p.suite, p.d) for p in self.places}
         of = {cell: [i for i, p in enumerate(self.places) if (p.suite, p.d) == cell] for cell in cells}
         has = np.isfinite(self.final)
-        return [m for j, m in enumerate(self.methods) if all(has[rows, j].mean() >= coverage for rows in of.values())]
+        least = {cell: coverage * len(rows) - 1e-9 for cell, rows in of.items()}
+        return [
+            method
+            for j, method in enumerate(self.methods)
+            if all(has[rows, j].sum() >= least[cell] for cell, rows in of.items())
+        ]
 
     def ranking(self, coverage: float = COVERAGE) -> Ranking:
         """These methods on the problems that all of them have."""

@@ -13,21 +13,23 @@ function scale(isLog, [low, high], [start, end]) {
 }
 
 function ticks(isLog, [low, high], most) {
-  if (!isLog) {
-    const step = [0.01, 0.02, 0.05].flatMap(s => [s, 10 * s, 100 * s, 1e3 * s, 1e4 * s, 1e5 * s])
-      .sort((a, b) => a - b).find(s => (high - low) / s <= most);
-    const first = Math.ceil(low / step);
-    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12));
-  }
-  const decades = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
-  for (const [digits, every] of [[[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], 1], [[1, 2, 5], 1], [[1], 1], [[1], 2], [[1], 3], [[1], 5]]) {
-    const found = [];
-    for (let e = Math.ceil(decades[0] / every) * every; e <= decades[1]; e += every) {
-      found.push(...digits.map(digit => +`${digit}e${e}`).filter(v => v >= low && v <= high));
+  if (isLog) {
+    const within = (digits, every) => {
+      const found = [];
+      for (let e = Math.ceil(Math.floor(Math.log10(low)) / every) * every; 10 ** e <= high; e += every) {
+        found.push(...digits.map(digit => +`${digit}e${e}`).filter(v => v >= low && v <= high));
+      }
+      return found;
+    };
+    for (const [digits, every] of [[[1, 2, 5], 1], [[1], 1], [[1], 2], [[1], 3], [[1], 5]]) {
+      const found = within(digits, every);
+      if (found.length > 2 && found.length <= most) return found;
     }
-    if (found.length <= most) return found;
   }
-  return [];
+  const size = 10 ** Math.floor(Math.log10((high - low) / most));
+  const step = [1, 2, 5, 10].map(s => s * size).find(s => (high - low) / s <= most);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12));
 }
 
 // A chart: {title, note, x: [numbers], log_x, label_x, label_y, log_y, low, high,
@@ -109,10 +111,11 @@ function show(figure, chart) {
 
 function legend() {
   const bar = document.getElementById("legend");
-  bar.innerHTML = [...styles].map(([name, { colour, dash }]) => {
+  const all = styles.size ? "<button data-all>show all</button>" : "";
+  bar.innerHTML = all + [...styles].map(([name, { colour, dash }]) => {
     const key = `<svg viewBox="0 0 24 6"><path d="M0,3H24" stroke="${colour}" stroke-width="3" stroke-dasharray="${dash}"/></svg>`;
     return `<button data-toggle="${escaped(name)}" aria-pressed="true">${key}${escaped(name)}</button>`;
-  }).join("") + (styles.size ? "<button data-all>show all</button>" : "");
+  }).join("");
   bar.onclick = event => {
     const button = event.target.closest("button");
     if (!button) return;

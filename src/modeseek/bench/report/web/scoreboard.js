@@ -52,7 +52,7 @@ function scoreboard(box, board) {
 // The methods with this share of the problems of every dimension.
 function covering(problems, methods, share) {
   const sizes = [...new Set(problems.map(p => p[1]))].map(d => problems.filter(p => p[1] === d));
-  return methods.filter(m => sizes.every(of => of.filter(p => p[2 + m]).length >= share * of.length));
+  return methods.filter(m => sizes.every(of => of.filter(p => p[2 + m]).length >= share * of.length - 1e-9));
 }
 
 // Mean ranks on the problems that all methods have, by Friedman's and Nemenyi's tests (Demsar 2006).
