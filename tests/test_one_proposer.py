@@ -114,7 +114,7 @@ def test_candidates_for_botorch_are_the_proposers_on_the_same_model() -> None:
     box = Space.box([0, 0, 0], [1, 1, 1])
     X = np.random.default_rng(1).random((12, 3))
     known = History.of(X, -np.square(X - 0.4).sum(1))
-    config = DMSConfig(m=64, S=32, epochs=3, steps=5, hidden=16, warp="never")
+    config = DMSConfig(m=64, S=32, epochs=3, steps=5, hidden=16, warp="never", kernel="se")
     proposer = Proposer(box, Settings.of(seed=SEED, config=config))
     point = proposer.propose(known, 12).point
     assert proposer.suggestion is not None
