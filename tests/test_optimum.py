@@ -205,6 +205,20 @@ def test_it_prints_five_lines_with_the_names_and_pickles(of_bowl: Optimum, of_mi
     assert "maximum" in str(of_mixed)
 
 
+def test_more_samples_are_spread_as_the_first_are(of_bowl: Optimum) -> None:
+    first, more = np.stack(of_bowl.samples), np.stack(of_bowl.more(400))
+    assert more.shape == (400, 2)
+    assert (np.abs(first.mean(0) - more.mean(0)) < 0.5 * first.std(0)).all()
+    assert (np.abs(np.log(more.std(0) / first.std(0))) < 0.4).all()
+    assert not np.array_equal(np.stack(of_bowl.more(400)), more)
+    assert len(of_bowl.values) == len(of_bowl.samples)
+    assert min(of_bowl.values) <= of_bowl.value + 0.1
+    assert len(of_bowl.more(3, value=float(np.median(of_bowl.values)))) == 3
+    for wrong in (of_bowl.value - 1e6, of_bowl.value + 1e6):
+        with pytest.raises(ConfigError, match="value must be between"):
+            of_bowl.more(3, value=wrong)
+
+
 def test_a_row_of_a_batch_has_the_optimum_that_it_has_alone() -> None:
     X = torch.rand(2, 6, 1, dtype=torch.float64, generator=generator(0))
     Y = -(X - 0.4).square().sum(-1)
@@ -238,7 +252,8 @@ def test_every_sample_and_mode_can_be_evaluated(linear: bool, function: bool, fi
         trial = opt.ask()
         opt.tell(trial, trial.params["a"] + trial.params["b"] + trial.params["k"] + math.log(trial.params.get("C", 1)))
     optimum = opt.optimum(draws=8, fixed=fixed)
-    for params in [*optimum.samples, optimum.recommended, *(mode.params for mode in optimum.modes)]:
+    regions = [mode.params for mode in optimum.modes]
+    for params in [*optimum.samples, optimum.recommended, *regions, *(optimum.more(9) if fixed else [])]:
         space.validate(params)
         assert ("C" in params) == (params["model"] == "svm")
         assert not linear or params["a"] + params["b"] <= 1.2 + 1e-9

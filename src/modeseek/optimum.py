@@ -16,12 +16,14 @@ from torch import Tensor
 
 from modeseek.checks import whole_number
 from modeseek.computing import computing
+from modeseek.diffusion.optima import OptimaModel
 from modeseek.dms import State, fit_mapped
 from modeseek.embedding import embedding_of
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
 from modeseek.hyperparameters import Several
 from modeseek.modes import modes
+from modeseek.optimum_text import summary
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
 from modeseek.proposer import Settings, Stream, generator, rounding
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 DRAWS = 256  # functions drawn from the posterior
 MOST_SHOWN = 8  # parameters in a plot
-MOST_NAMED = 4  # parameters in a line of text
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Optimum:
 
     Attributes:
         samples: parameters of the optimum of each of the functions that the observations allow for.
+        values: of each of these functions at its optimum.
         modes: the distinct regions among them, by falling mass.
         recommended: the observed parameters that are expected to be best.
         value, std: what the objective is expected to be there, and the standard deviation of that.
@@ -105,13 +107,16 @@ class Optimum:
         rounded = rounding(space, gp.X.device, region)
         at = None if point is None else torch.from_numpy(point).to(gp.X)[None]
         found = sample_optimum(gp, draws, generator, constraints=limits, point=at, rounding=rounded, region=region)
-        self._several = found.several
+        self._several, self._found, self._region = found.several, (found.x, found.value), region
+        self._model: OptimaModel | None = None
+        self._seed = int(torch.randint(2**31, (), dtype=torch.int64, device="cpu", generator=generator))
         self._points: Array = found.x[0].cpu().numpy()
         self._regrets: Array = found.regrets(outcomes)[0].cpu().numpy()
         self._trials = gp.X.shape[-2]
 
         params = space.decode if region is None else region.params
         self.samples: list[Params] = [params(row) for row in self._points]
+        self.values: list[float] = (self._sign * outcomes.inverse(found.value))[0].tolist()
         self.recommended: Params = params(found.point[0].cpu().numpy())
         self.value, self.std = self.predict(self.recommended)
         self.modes = self._modes(found.x)
@@ -173,6 +178,32 @@ class Optimum:
                 intervals[name] = (parameter.decode(float(low)), parameter.decode(float(high)))
         return intervals
 
+    def more(self, count: int, *, value: float | None = None) -> list[Params]:
+        """So many more samples, by a diffusion model of those that there are, which is trained when first asked.
+
+        They say no more than `samples` do, which they smooth; any number costs little (docs/optimum.md).
+
+        Args:
+            value: of the objective at the optimum: where it is if this is its value; None: whatever that is.
+                ConfigError where no sample is so good, or so bad.
+        """
+        x, y = self._found
+        count, given = whole_number("count", count, 1), None
+        if value is not None:
+            low, high = min(self.values), max(self.values)
+            if not low <= float(value) <= high:
+                raise ConfigError(f"value must be between {low:.6g} and {high:.6g}, as at all samples, not {value!r}")
+            given = self._outcomes.apply(torch.full_like(y[:, :1], self._sign * float(value))).expand(-1, count)
+        if self._model is None:
+            self._model = OptimaModel.learn(x, y, torch.Generator("cpu").manual_seed(self._seed))
+        self._seed += 1
+        drawn = self._model.sample(count, torch.Generator("cpu").manual_seed(self._seed), given)[0].cpu().numpy()
+        if self._region is None:
+            return [self.space.decode(point) for point in drawn]
+        points = self._region.settle(drawn)  # without those that cannot be evaluated
+        missing = np.arange(count - len(points)) % len(self._points)
+        return [self._region.params(point) for point in np.concatenate([points, self._points[missing]])]
+
     def regret(self, probability: float = 0.95) -> float:
         """How much better than the recommended point the optimum is at the most, with this probability."""
         return float(self._regrets[above(len(self._regrets), _probability(probability))])
@@ -204,29 +235,7 @@ class Optimum:
         return [float(p[i]) if self.space.is_box else p.get(name) for p in params]
 
     def __str__(self) -> str:
-        intervals = self.interval(0.9)
-        ranges = ", ".join(
-            f"{name} {_interval_text(ends, isinstance(self.space[name], Categorical))}"
-            for name, ends in _some(intervals)
-        )
-        masses = [f"{100 * mode.mass:.0f} %" for mode in self.modes[:2]]
-        where = [f"around {self._text(mode.params)}" for mode in self.modes[:2]]
-        regions = f"it is in one region, {where[0]}"
-        if len(self.modes) > 1:
-            likely = "; ".join(map(" ".join, zip(masses, where, strict=True)))
-            more = f"; and {len(self.modes) - 2} more" if len(self.modes) > 2 else ""
-            regions = f"it is in one of {len(self.modes)} regions, with a probability of {likely}{more}"
-        what = "minimum" if self.direction == "minimize" else "maximum"
-        return "\n".join(
-            [
-                f"What {self._trials} evaluations say of the {what}:",
-                f"  best point so far: {self._text(self.recommended)}; value {self.value:.4g} ± {self.std:.2g}",
-                f"  where the {what} lies, each with 90 % probability: {ranges}{_and_more(len(intervals))}",
-                f"  {regions}",
-                f"  it is better than the best point so far by less than {self.regret(0.5):.2g} with 50 % probability, "
-                f"and by less than {self.regret(0.95):.2g} with 95 %",
-            ]
-        )
+        return summary(self)
 
     def __repr__(self) -> str:
         return (
@@ -245,11 +254,6 @@ class Optimum:
             params = self.samples[nearest]
             result.append(Mode(params, float(mass[i]), *self.predict(params)))
         return result
-
-    def _text(self, params: Params) -> str:
-        names = self.space.names if self.space.is_box else list(params)
-        named = {name: self.column(name, [params])[0] for name in names}
-        return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + _and_more(len(named))
 
 
 def surrogate_of(
@@ -313,21 +317,3 @@ def _most_probable(choices: list[Any], p: float) -> tuple[Any, ...]:
     shares = np.cumsum([count for _, count in kinds]) / len(choices)
     needed = int(np.searchsorted(shares, p - ROUNDING)) + 1
     return tuple(choice for choice, _ in kinds[:needed])
-
-
-def _and_more(count: int) -> str:
-    return f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
-
-
-def _some(named: dict[str, Any]) -> list[tuple[str, Any]]:
-    return list(named.items())[:MOST_NAMED]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
-def _interval_text(ends: tuple[Any, ...], categorical: bool) -> str:
-    if categorical:
-        return "in " + " or ".join(map(_short, ends))
-    return f"{_short(ends[0])} to {_short(ends[1])}"

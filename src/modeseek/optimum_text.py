@@ -1,0 +1,65 @@
+"""What is known of the optimum in five lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from modeseek.parameters import Categorical
+from modeseek.typing import Params
+
+if TYPE_CHECKING:
+    from modeseek.optimum import Optimum
+
+MOST_NAMED = 4  # parameters in a line of text
+
+
+def summary(optimum: Optimum) -> str:
+    """The best point, where the optimum is, in which regions, and how much better it may be."""
+    intervals = optimum.interval(0.9)
+    ranges = ", ".join(
+        f"{name} {_interval_text(ends, isinstance(optimum.space[name], Categorical))}"
+        for name, ends in _some(intervals)
+    )
+    masses = [f"{100 * mode.mass:.0f} %" for mode in optimum.modes[:2]]
+    where = [f"around {_text(optimum, mode.params)}" for mode in optimum.modes[:2]]
+    regions = f"it is in one region, {where[0]}"
+    if len(optimum.modes) > 1:
+        likely = "; ".join(map(" ".join, zip(masses, where, strict=True)))
+        more = f"; and {len(optimum.modes) - 2} more" if len(optimum.modes) > 2 else ""
+        regions = f"it is in one of {len(optimum.modes)} regions, with a probability of {likely}{more}"
+    best = f"{_text(optimum, optimum.recommended)}; value {optimum.value:.4g} ± {optimum.std:.2g}"
+    what = "minimum" if optimum.direction == "minimize" else "maximum"
+    return "\n".join(
+        [
+            f"What {optimum._trials} evaluations say of the {what}:",
+            f"  best point so far: {best}",
+            f"  where the {what} lies, each with 90 % probability: {ranges}{_and_more(len(intervals))}",
+            f"  {regions}",
+            f"  it is better than the best point so far by less than {optimum.regret(0.5):.2g} with 50 % probability, "
+            f"and by less than {optimum.regret(0.95):.2g} with 95 %",
+        ]
+    )
+
+
+def _text(optimum: Optimum, params: Params) -> str:
+    names = optimum.space.names if optimum.space.is_box else list(params)
+    named = {name: optimum.column(name, [params])[0] for name in names}
+    return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + _and_more(len(named))
+
+
+def _and_more(count: int) -> str:
+    return f" and {count - MOST_NAMED} more" if count > MOST_NAMED else ""
+
+
+def _some(named: dict[str, Any]) -> list[tuple[str, Any]]:
+    return list(named.items())[:MOST_NAMED]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def _interval_text(ends: tuple[Any, ...], categorical: bool) -> str:
+    if categorical:
+        return "in " + " or ".join(map(_short, ends))
+    return f"{_short(ends[0])} to {_short(ends[1])}"
