@@ -6,7 +6,8 @@ wanted, all together or at one y*, and a density: along the probability flow dx/
 
     log p_t0(x) = log N(x_1; 0, I) + ∫ ∇·(dx/dt) dt    from t0, where x_t0 = x, to 1
 
-whose divergence is exact: of the network's last two layers, ∂ε_i/∂x_i summed over i is one bilinear form.
+whose divergence is exact: ∂ε_i/∂x_i is a bilinear form in the slopes of the two hidden layers. There the model's x̂_0
+is held within the cube, so that the flow does not run away where it has seen nothing.
 
 Notation as in network.py; N pairs, S samples.
 """
@@ -146,24 +147,34 @@ class OptimaModel:
 
     def _score(self, z: Tensor) -> Score:
         def score(x: Tensor, t: Tensor) -> Tensor:
-            return self._noise(x, t, z)[0] / -self.sde.h(t).sqrt()
+            return self._noise(x, t, z) / -self.sde.h(t).sqrt()
 
         return score
 
     def _flow(self, x: Tensor, t: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """dx/dt and its divergence at x (b x S x d), of y* as z (b x S)."""
-        noise, divergence = self._noise(x, t, z)
-        half, root = 0.5 * self.sde.beta(t), self.sde.h(t).sqrt()
-        return -half * (x - noise / root), -half * (x.shape[-1] - divergence / root)
-
-    def _noise(self, x: Tensor, t: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """ε_θ at x (b x S x d) with a y* of its own for each (b x S), and its divergence: b x S x d, b x S."""
-        d = x.shape[-1]
+        """dx/dt and its divergence at x (b x S x d), of y* as z (b x S); with x̂_0 = (x − √h ε)/α within the cube."""
+        alpha, root, d = self.sde.alpha(t), self.sde.h(t).sqrt(), x.shape[-1]
+        slopes = [torch.empty(*x.shape[:-1], self.learning.hidden, dtype=x.dtype, device=x.device) for _ in range(2)]
+        noise = self._noise(x, t, z, slopes)
         net = layers(self.theta, d, self.learning.hidden)
+        rows = [(slopes[0] * net.W1[..., i : i + 1, :]) @ net.W2 for i in range(d)]
+        each = [(row * slopes[1] * net.W3.mT[..., i : i + 1, :]).sum(-1) for i, row in enumerate(rows)]
+        diagonal = torch.stack(each, -1)  # ∂ε_i/∂x_i, b x S x d
+        start = (x - root * noise) / alpha
+        low, high = (self.of_x(torch.full_like(self.of_x.mean, end)) for end in (0.0, 1.0))
+        held = torch.minimum(torch.maximum(start, low), high)
+        inside = held == start
+        noise, diagonal = torch.where(inside, noise, (x - alpha * held) / root), torch.where(inside, diagonal, 1 / root)
+        half = 0.5 * self.sde.beta(t)
+        return -half * (x - noise / root), -half * (d - diagonal.sum(-1) / root)
+
+    def _noise(self, x: Tensor, t: Tensor, z: Tensor, slopes: list[Tensor] | None = None) -> Tensor:
+        """ε_θ at x (b x S x d), of y* as z (b x S): b x S x d; the slopes of both hidden layers into `slopes`."""
+        net = layers(self.theta, x.shape[-1], self.learning.hidden)
         inputs = torch.cat([x, condition_features(t.expand_as(z), z)], -1)
         first = inputs @ net.W1 + net.b1
-        scratch, slope1, slope2 = (torch.empty_like(first) for _ in range(3))
+        scratch = torch.empty_like(first)
+        slope1, slope2 = (None, None) if slopes is None else slopes
         second = mish(first, scratch, torch.empty_like(first), slope1) @ net.W2 + net.b2
-        output = mish(second, scratch, torch.empty_like(first), slope2) @ net.W3 + net.b3
-        form = net.W2 * (net.W3 @ net.W1[..., :d, :]).mT
-        return output, ((slope1 @ form) * slope2).sum(-1)
+        output: Tensor = mish(second, scratch, torch.empty_like(first), slope2) @ net.W3 + net.b3
+        return output

@@ -53,14 +53,18 @@ def test_posterior_optima_are_distributed_as_the_maxima_of_exact_paths() -> None
     assert energy_distance(sampled, exact) < 0.5 * energy_distance(sampled, uniform)
 
 
-def test_samples_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_path: Path) -> None:
+def test_samples_of_a_replication_and_their_way_to_a_file_and_a_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modeseek.bench.measure.distribution.PAIRS", 16)
     problem = find_task("styblinski-tang-2")
     config = replace(problem.config(), m=40, S=12, epochs=2, steps=4, hidden=16)
     taken = take_samples((1, 3), config=config)
     assert [(s.iteration, len(s.observed)) for s in taken] == [(1, 20), (3, 22)]
     np.testing.assert_array_equal(taken[1].observed[:20], initial_design(problem, 0))
     for s in taken:
-        for sample in (s.gp, s.gp_again, s.diffusion):
+        for sample in (s.gp, s.gp_again, s.diffusion, s.learned):
+            assert sample is not None
             assert sample.shape == (12, 2)
             assert ((sample >= 0) & (sample <= 1)).all()
         assert not np.array_equal(s.gp, s.gp_again)
@@ -76,7 +80,9 @@ def test_samples_of_a_replication_and_their_way_to_a_file_and_a_figure(tmp_path:
 def test_the_table_holds_the_distances_beside_floor_and_uniform_points() -> None:
     rng = np.random.default_rng(0)
     gp, again, diffusion = (rng.normal(0.5, scale, size=(100, 2)) for scale in (0.1, 0.1, 0.01))
-    row = table([OptimumSamples(10, gp, gp, again, diffusion)]).rows[0]
+    row = table([OptimumSamples(10, gp, gp, again, diffusion, again)]).rows[0]
+    assert row["GP to a model of (x*, y*)"] == row["GP to GP (floor)"]
+    assert "GP to a model of (x*, y*)" not in table([OptimumSamples(10, gp, gp, again, diffusion)]).rows[0]
     assert row["GP to diffusion"] == pytest.approx(energy_distance(gp, diffusion))
     assert row["GP to GP (floor)"] < row["GP to diffusion"]
     assert row["spread, diffusion"] < 0.2 * row["spread, GP"]

@@ -1,7 +1,8 @@
 """The distribution of x* that the GP induces against the one that the diffusion model has learned (the paper's App. C).
 
-A replication of DMS is run to some iterations. There, x* is drawn from the GP (maxima of posterior paths, as for PES)
-and from the diffusion model (the candidates given ŷ*). How far apart two sample sets are is their energy distance
+A replication of DMS is run to some iterations. There, x* is drawn from the GP (maxima of posterior paths, as for PES),
+from the diffusion model (the candidates given ŷ*), and from one that is trained on pairs (x*, y*) of other paths. How
+far apart two sample sets are is their energy distance
 
     D² = 2 E|X − Y| − E|X − X'| − E|Y − Y'|
 
@@ -24,13 +25,17 @@ from modeseek.bench.measure.measurements import as_written, machine, read, write
 from modeseek.bench.methods.botorch_methods import posterior_optima
 from modeseek.bench.tasks import find_task
 from modeseek.config import DMSConfig
+from modeseek.diffusion.optima import OptimaModel
 from modeseek.dms import State, suggest
+from modeseek.paths import optima
 from modeseek.surrogate import GP
 from modeseek.typing import Array
 
 TASK = "styblinski-tang-2"
 ITERATIONS = (10, 30)
 SETS = ("observed", "gp", "gp_again", "diffusion")
+LEARNED = "learned"  # in younger files only
+PAIRS = 1024  # of paths, that the second model is trained on
 DIGITS = 4  # of a stored coordinate on the unit cube
 
 
@@ -43,6 +48,7 @@ class OptimumSamples:
     gp: Array  # S x d
     gp_again: Array  # S x d, independent of the first
     diffusion: Array  # S x d
+    learned: Array | None = None  # S x d, of a model of (x*, y*); None where that was not drawn
 
     @property
     def uniform(self) -> Array:
@@ -71,11 +77,19 @@ def take_samples(
             assert isinstance(out.gp, GP)
             S = out.candidates.shape[-2]
             gp, gp_again = (posterior_optima(out.gp, S, seed=s).cpu().numpy() for s in (0, 1))
-            taken.append(OptimumSamples(iteration, X, gp, gp_again, out.candidates[0].cpu().numpy()))
+            learned = _learned(out.gp, S, seed)
+            taken.append(OptimumSamples(iteration, X, gp, gp_again, out.candidates[0].cpu().numpy(), learned))
         state = out.state
         X = np.vstack([X, problem.space.snap(out.x_next.cpu().numpy())])
         Y.append(observe(problem, X[-1], replication, len(Y))[0])
     return taken
+
+
+def _learned(gp: GP, count: int, seed: int) -> Array:
+    """So many samples (count x d) of a diffusion model of (x*, y*), trained on path optima of a GP, a batch of one."""
+    source = torch.Generator().manual_seed(seed)
+    found = optima(gp, PAIRS, source)
+    return np.asarray(OptimaModel.learn(found.x, found.value, source).sample(count, source)[0].cpu().numpy())
 
 
 def energy_distance(x: Array, y: Array) -> float:
@@ -92,7 +106,12 @@ def spread(x: Array) -> float:
 def save(path: Path, taken: Sequence[OptimumSamples]) -> None:
     """Write the samples, and where they were drawn."""
     place = machine(torch.device("cpu"))
-    samples = {s.iteration: {name: getattr(s, name).round(DIGITS).tolist() for name in SETS} for s in taken}
+    names = (*SETS, LEARNED)
+    kept = {s.iteration: {name: getattr(s, name) for name in names} for s in taken}
+    samples = {
+        iteration: {name: rows.round(DIGITS).tolist() for name, rows in sets.items() if rows is not None}
+        for iteration, sets in kept.items()
+    }
     write(path, [{"iteration": iteration} | place | sets for iteration, sets in samples.items()])
 
 
@@ -100,5 +119,9 @@ def load(path: Path) -> list[OptimumSamples]:
     """The samples of a file; none where there is no file."""
     with as_written(path):
         return [
-            OptimumSamples(row["iteration"], *(np.array(row[name], dtype=float) for name in SETS)) for row in read(path)
+            OptimumSamples(
+                row["iteration"],
+                **{name: np.array(row[name], dtype=float) for name in (*SETS, LEARNED) if name in row},
+            )
+            for row in read(path)
         ]

@@ -33,8 +33,9 @@ def sections(results: Path) -> list[Section]:
             "distribution",
             "Distribution of x*: GP and diffusion model",
             "Styblinski-Tang-2, a replication of the paper's preset (its App. C). Energy distance of the GP's samples "
-            "(maxima of posterior paths) to the diffusion model's candidates, to a second set of the GP's and to "
-            "uniform points. Spread: root mean squared distance from the mean. Both on the unit square.",
+            "(maxima of posterior paths) to the diffusion model's candidates, to samples of a model that is trained on "
+            "the optima (x*, y*) of such paths, to a second set of the GP's and to uniform points. Spread: root mean "
+            "squared distance from the mean. Both on the unit square.",
             as_written(path)(table)(taken),
             as_written(path)(partial(draw, taken)),
         )
@@ -47,6 +48,7 @@ def table(taken: Sequence[OptimumSamples]) -> Table:
         {
             "iteration": s.iteration,
             "GP to diffusion": energy_distance(s.gp, s.diffusion),
+            **({} if s.learned is None else {"GP to a model of (x*, y*)": energy_distance(s.gp, s.learned)}),
             "GP to GP (floor)": energy_distance(s.gp, s.gp_again),
             "GP to uniform": energy_distance(s.gp, s.uniform),
             "spread, GP": spread(s.gp),
