@@ -30,12 +30,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from modeseek.config import DMSConfig
+from modeseek.config import DMSConfig, KernelName
 from modeseek.design import sobol
 from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
+from modeseek.embedding import PLAIN
 from modeseek.hyperparameters import Several, draw_hyperparameters
-from modeseek.linalg import kernel
+from modeseek.kernels import KERNELS, SQUARED_EXPONENTIAL, half_squares
 from modeseek.outcome_transforms import OutcomeMap, Scaling
 from modeseek.paths import Paths, maxima
 from modeseek.sampled_optimum import HYPERPARAMETERS, above, as_fitted, moments_in_own_units, sample_optimum, shortest
@@ -64,7 +65,9 @@ class Truth(NamedTuple):
     value: Tensor  # b
 
 
-def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device: torch.device) -> Truth:
+def draw(
+    b: int, n: int, d: int, hills: bool, generator: torch.Generator, device: torch.device, name: KernelName = "matern"
+) -> Truth:
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, dtype=torch.float64, device="cpu", generator=generator).to(device)
 
@@ -75,13 +78,16 @@ def draw(b: int, n: int, d: int, hills: bool, generator: torch.Generator, device
         lengthscale = (HILLS[0] + (HILLS[1] - HILLS[0]) * share) * math.sqrt(d)
     noise = (LOG_NORMAL.loc + LOG_NORMAL.scale * normal(b)).exp().clamp_min(LOG_NORMAL.least)
     X = torch.rand(b, n, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
-    frequencies = normal(b, FEATURES, d) / lengthscale[:, None, :]
+    kernel = KERNELS[name]
+    uniform = torch.rand(b, FEATURES, d + kernel.extra, dtype=torch.float64, device="cpu", generator=generator)
+    frequencies = kernel.frequencies(uniform).to(device) / lengthscale[:, None, :]
+    embedding = PLAIN.with_kernel(kernel)
     amplitudes = normal(2, b, 1, FEATURES) / math.sqrt(FEATURES)
     hyperparameters, zero = Hyperparameters(lengthscale, noise), torch.zeros_like(noise)
-    prior = posterior_of(X, torch.zeros_like(X[..., 0]), hyperparameters, zero)
+    prior = posterior_of(X, torch.zeros_like(X[..., 0]), hyperparameters, zero, embedding)
     function = Paths(prior, frequencies, *amplitudes, torch.zeros_like(X[..., 0])[:, None])
     y = function.everywhere(X)[:, 0] + noise.sqrt()[:, None] * normal(b, n)
-    known = posterior_of(X, y, hyperparameters, zero)
+    known = posterior_of(X, y, hyperparameters, zero, embedding)
     function = Paths(known, frequencies, *amplitudes, function.update)  # the candidates for its maximum know y
     found = maxima(function, Draws.of(generator, (b,)))
     return Truth(function, known, found.x[:, 0], found.value[:, 0])
@@ -135,10 +141,10 @@ def measure(args: argparse.Namespace, d: int, n: int) -> list[Held]:
     for first in range(0, args.functions, AT_ONCE):
         generator = torch.Generator("cpu").manual_seed(args.seed + first)
         count = min(AT_ONCE, args.functions - first)
-        truth = draw(count, n, d, args.lengthscales == "hills", generator, device)
+        truth = draw(count, n, d, args.lengthscales == "hills", generator, device, args.kernel)
         X, y = truth.known.X, truth.known.y
         cells = [held(truth, truth.known, as_fitted(truth.known), None, args.draws, generator)]
-        gp, outcomes = fit_mapped(X, y, DMSConfig(warp="never"))
+        gp, outcomes = fit_mapped(X, y, DMSConfig(warp="never", kernel=args.kernel))
         for several in (as_fitted(gp), draw_hyperparameters(gp, HYPERPARAMETERS, generator)):
             cells.append(held(truth, gp, several, outcomes, args.draws, generator))
         parts.append(cells)
@@ -152,7 +158,7 @@ def print_features() -> None:
     for d in (1, 2, 5, 10, 20):
         X = torch.rand(200, d, dtype=torch.float64, generator=generator)
         lengthscale = torch.full((d,), 0.3 * math.sqrt(d), dtype=torch.float64)
-        exact = kernel(X, X, lengthscale)
+        exact = SQUARED_EXPONENTIAL.value(half_squares(X, X, lengthscale))
         cells = []
         for F in sizes:
             independent = torch.randn(8, F, d, dtype=torch.float64, generator=generator)
@@ -172,6 +178,7 @@ def main() -> None:
     parser.add_argument("--functions", type=int, default=24)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--lengthscales", choices=("prior", "hills"), default="prior")
+    parser.add_argument("--kernel", choices=tuple(KERNELS), default="matern")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sizes", nargs="+", type=lambda text: tuple(map(int, text.split(","))), default=SIZES)
     parser.add_argument("--seed", type=int, default=0)
