@@ -120,6 +120,7 @@ def test_a_suite_has_its_file_and_one_file_can_have_all(tmp_path: Path, make_rec
     records = [make_record(task, method, 0, 0.1) for task, method in kinds]
     assert [suite_of(r) for r in records] == ["paper", "validation", "ablations", "ingredients"]
     assert suite_of(dataclasses.replace(records[0], task="mine")) == "own"
+    assert {suite_of(dataclasses.replace(r, task="bbob-f07-i1-d5")) for r in records} == {"scoreboard"}
     as_in_the_journal(records, tmp_path / "journal")
     assert main(["bench", "pack", str(tmp_path / "journal"), "--out", str(tmp_path / "all.parquet")]) == 0
     assert main(["bench", "pack", str(tmp_path / "journal")]) == 0

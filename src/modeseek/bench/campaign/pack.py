@@ -1,6 +1,6 @@
 """Packed records: one Parquet file for a suite, with a schema, each record's code revision, and a checksum.
 
-    results/paper.parquet  validation.parquet  ablations.parquet  ingredients.parquet
+    results/paper.parquet  validation.parquet  ablations.parquet  ingredients.parquet  scoreboard.parquet
 
 JSON lines are the journal of running campaigns; what is published is packed, at about a tenth of the size. A row is a
 replication, sorted by task, replication and method, since methods that share a design and noise then stand side by side
@@ -32,6 +32,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +41,7 @@ import numpy as np
 
 from modeseek.bench.campaign.records import DIGITS, SCHEMA, Record, Store, as_today, is_whole
 from modeseek.bench.methods import OF_THE_PAPER
-from modeseek.bench.tasks import find_task, task_names, validation_names
+from modeseek.bench.tasks import find_task, suites, task_names, validation_names
 from modeseek.checks import missing_extra
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.typing import Array
@@ -60,12 +61,19 @@ class DamagedRecords(ModeseekError):
 
 def suite_of(record: Record) -> str:
     """The file that a record is packed into."""
+    if record.task in _scoreboard():
+        return "scoreboard"
     base, bracket, _ = record.method.partition("[")
     if bracket:
         return "ablations" if base in OF_THE_PAPER else "ingredients"
     if record.task in validation_names():
         return "validation"
     return "paper" if record.task in task_names() else "own"
+
+
+@cache
+def _scoreboard() -> frozenset[str]:
+    return frozenset(task for tasks in suites().values() for task in tasks)
 
 
 def pack(source: Path, out: Path, inputs: Inputs = "all") -> dict[Path, int]:
@@ -78,15 +86,15 @@ def pack(source: Path, out: Path, inputs: Inputs = "all") -> dict[Path, int]:
     """
     if out.is_file() and out.suffix != SUFFIX:
         raise ConfigError(f"{out} is a file that does not end in {SUFFIX}; give a folder, or a name that does")
-    suites: dict[Path, list[Record]] = {}
+    files: dict[Path, list[Record]] = {}
     for record in Store(source):
         path = out if out.suffix == SUFFIX else out / f"{suite_of(record)}{SUFFIX}"
-        suites.setdefault(path, []).append(record)
-    if not suites:
+        files.setdefault(path, []).append(record)
+    if not files:
         raise ModeseekError(f"{source.resolve()} holds no record; `modeseek bench run` makes them")
-    for path, records in suites.items():
+    for path, records in files.items():
         write(path, records, inputs)
-    return {path: len(records) for path, records in suites.items()}
+    return {path: len(records) for path, records in files.items()}
 
 
 def write(path: Path, records: Iterable[Record], inputs: Inputs = "all") -> None:
@@ -183,7 +191,7 @@ def _columns(records: Sequence[Record], inputs: Inputs) -> dict[str, Any]:
 def _keeps_inputs(task: str, inputs: Inputs) -> bool:
     if inputs in ("all", "none"):
         return inputs == "all"
-    known = task in task_names() or task in validation_names()
+    known = task in task_names() or task in validation_names() or task in _scoreboard()
     return not known or find_task(task).values is None
 
 
