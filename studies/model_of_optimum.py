@@ -20,10 +20,12 @@ A row per d, n and, with --settings, per setting of the model.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,8 +35,10 @@ from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.modes import modes
+from modeseek.optimizer import Optimizer
 from modeseek.paths import optima
 from modeseek.sampled_optimum import HYPERPARAMETERS
+from modeseek.space import Space
 from studies.calibration import draw
 
 SIZES = ((1, 10), (1, 50), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
@@ -183,6 +187,26 @@ def problem(b: int, n: int, d: int, seed: int, device: torch.device) -> Several:
     return draw_hyperparameters(gp, HYPERPARAMETERS, generator)
 
 
+def print_seconds() -> None:
+    """CPU seconds of what users call, on a bowl with ripples."""
+    print("| d | n | optimum() | optimum(draws=1024) | more(10_000) | again |\n" + "|---" * 6 + "|", flush=True)
+    for d, n in ((2, 30), (5, 50), (10, 100), (10, 200)):
+        opt = Optimizer(Space.box([0] * d, [1] * d), seed=0)
+        for x in np.random.default_rng(0).random((n, d)):
+            opt.tell_params(x, float(((x - 0.4) ** 2).sum() + 0.05 * np.sin(9 * x).sum()))
+        opt.optimum(draws=1)  # what is loaded at the first call
+        marks = [time.process_time()]
+        known = opt.optimum()
+        marks.append(time.process_time())
+        opt.optimum(draws=1024)
+        for _ in range(2):
+            marks.append(time.process_time())
+            known.more(10_000)
+        marks.append(time.process_time())
+        cells = [f"{after - before:.1f}" for before, after in itertools.pairwise(marks)]
+        print(f"| {d} | {n} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -191,10 +215,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sizes", nargs="+", type=lambda text: tuple(map(int, text.split(","))), default=SIZES)
     parser.add_argument("--settings", action="store_true")
+    parser.add_argument("--seconds", action="store_true", help="of optimum() and more() on one core, instead")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=16, help="paths of each GP that are maximized together")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.seconds:
+        return print_seconds()
     device = torch.device(args.device)
     names = "floor ratio | worth | given y* | interval | mass | density | seconds: paths, train, sample"
     print(f"| d | n | pairs | setting | {names} |\n" + "|---" * 11 + "|", flush=True)

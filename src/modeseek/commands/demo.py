@@ -32,7 +32,7 @@ KNOWN, BEST = "#d95f02", "#b2182b"
 def add_command(commands: Commands) -> None:
     """Add `demo` to the commands of `modeseek`."""
     command = commands.add_parser("demo", help="optimize a function of two variables and draw what is known of it")
-    command.add_argument("--budget", type=int, default=30, help="evaluations, 8 of them Sobol points (default: 30)")
+    command.add_argument("--budget", type=int, default=40, help="evaluations, 8 of them Sobol points (default: 40)")
     command.add_argument("--seed", type=int, default=0, help="(default: 0)")
     command.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="CPU threads per suggestion (default: 1)"
