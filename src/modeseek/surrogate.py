@@ -1,11 +1,12 @@
-"""The surrogate: a constant-mean SE-ARD Gaussian process, fitted by MAP, with closed-form gradients.
+"""The surrogate: a Gaussian process with a constant mean, fitted by MAP, with closed-form gradients.
 
 The model is the one of BoTorch's `SingleTaskGP` (and so of the paper, App. B.3, and Hvarfner et al. 2024):
 
     k(x, x') = exp(−½ Σ_i (x_i − x'_i)² / ℓ_i²),    y = f(x) + ε,    ε ~ N(0, τ)
     ℓ_i ~ LogNormal(√2 + ½ ln d, √3),  ℓ_i ≥ 0.025;      τ ~ LogNormal(−4, 1),  τ ≥ 1e-4;      constant mean c
 
-but that τ may have another prior (`NoisePrior`): this one does not believe in outcomes without noise.
+but that κ may be another one (kernels.py; a length-scale per parameter in any case), and that τ may have another prior
+(`NoisePrior`): this one does not believe in outcomes without noise.
 
 Notation (b is any number of leading batch dimensions; every element is a GP of its own)
     X    b x n x d   inputs on the unit cube        ℓ   b x d    length-scales
