@@ -11,6 +11,7 @@
 | all of these with -botorch | `botorch_methods.py`: BoTorch's functions and `optimize_acqf` |
 | tpe, gpsampler, cmaes | `optuna_methods.py`: Optuna's samplers, as its users run them |
 | sobol | `sobol_search.py` |
+| hebo, smac-bb, ax, turbo, qlognei, ... | `peers/`: what the scoreboard has besides |
 | my_file.py:name | a class or function of your own, called as name(space, seed) |
 """
 
@@ -25,6 +26,7 @@ from modeseek.bench.methods import botorch_methods, optuna_methods
 from modeseek.bench.methods.acquisitions import ACQUISITIONS, Acquisition
 from modeseek.bench.methods.dms_method import DMS
 from modeseek.bench.methods.method import Alone, Method, SideBySide
+from modeseek.bench.methods.peers import PEERS, make_peer
 from modeseek.bench.methods.sobol_search import SobolSearch
 from modeseek.checks import did_you_mean
 from modeseek.config import PRESETS as BY_NAME
@@ -32,7 +34,16 @@ from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.space import Space
 
-__all__ = ["OF_THE_PAPER", "PRESETS", "Method", "SideBySide", "make_method", "make_side_by_side", "method_names"]
+__all__ = [
+    "OF_THE_PAPER",
+    "PRESETS",
+    "Method",
+    "SideBySide",
+    "make_method",
+    "make_side_by_side",
+    "method_names",
+    "peer_names",
+]
 
 
 # The default as it was: `dms-v2` until `kernel` came and the model became smaller, `dms-v1` until `rho_stalled`,
@@ -82,8 +93,13 @@ _NAMES = tuple(dict.fromkeys((*PRESETS, *_OF_THE_PAPER, *_ALONE)))
 
 
 def method_names() -> list[str]:
-    """What `make_method` knows besides files."""
+    """What `make_method` knows besides files and peers."""
     return list(_NAMES)
+
+
+def peer_names() -> list[str]:
+    """Other optimizers that the scoreboard has; most need packages of `make peers`."""
+    return list(PEERS)
 
 
 def side_by_side_names() -> list[str]:
@@ -106,6 +122,8 @@ def make_method(name: str, space: Space, seed: int, *, config: DMSConfig | None 
         own: Method = load_object(name)(space, seed)
         return own
     check_method_name(name)
+    if name in PEERS:
+        return make_peer(name, space, seed)
     if name in _ALONE:
         return _ALONE[name](space, seed, device)
     return Alone(make_side_by_side(name, [space], [seed], config=config, device=device))
@@ -126,6 +144,6 @@ def check_method_name(name: str) -> None:
     """ConfigError, with the nearest name, for one that is not known; a file is looked into."""
     if is_file_name(name):
         load_object(name)
-    elif name not in _NAMES:
-        hint = did_you_mean(name, _NAMES) or "."
-        raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(_NAMES)}, and my_file.py:name")
+    elif name not in (known := [*_NAMES, *PEERS]):
+        hint = did_you_mean(name, known) or "."
+        raise ConfigError(f"unknown method {name!r}{hint} Known: {', '.join(known)}, and my_file.py:name")

@@ -108,6 +108,13 @@ def check_history(history: History, space: Space) -> None:
         )
 
 
+def continues(before: History, history: History) -> bool:
+    """Whether a history begins with all of an earlier one."""
+    n = len(before.Y)
+    same = np.array_equal(history.X[:n], before.X) and np.array_equal(history.Y[:n], before.Y)
+    return len(history.Y) >= n and same
+
+
 def tensors(history: History, device: str | torch.device) -> tuple[Tensor, Tensor]:
     """X and Y as a batch of one problem: 1 x n x d, 1 x n, float64."""
     X, Y = (torch.from_numpy(array).to(device) for array in (history.X, history.Y))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from modeseek.bench.methods.method import check_history, not_known, timed
+from modeseek.bench.methods.method import check_history, continues, not_known, timed
 from modeseek.checks import missing_extra
 from modeseek.history import SAME_POINT, History, fresh
 from modeseek.proposer import is_continuous
@@ -61,7 +61,7 @@ class OptunaMethod(ABC):
         check_history(history, self.space)
         self.seconds = {}
         with timed(self.seconds, "acquire"), _quiet():
-            if self._study is None or not self._continues(history):
+            if self._study is None or not (self._told is None or continues(self._told, history)):
                 self._study = optuna.create_study(direction="maximize", sampler=self.sampler(self.seed % 2**32))
                 self._asked, self._told = [], None
             distributions = {name: distribution(self.space[name]) for name in self.space.names}
@@ -84,15 +84,6 @@ class OptunaMethod(ABC):
             study.tell(trial, float(history.Y[same].mean()))
         history = history.with_pending(np.array([there for _, there in self._asked]).reshape(-1, self.space.d))
         return not_known(self.space, point, history, lambda points: np.zeros(len(points)), self.seed)
-
-    def _continues(self, history: History) -> bool:
-        before = self._told
-        if before is None:
-            return True
-        n = len(before.Y)
-        return (
-            len(history.Y) >= n and np.array_equal(history.X[:n], before.X) and np.array_equal(history.Y[:n], before.Y)
-        )
 
     def _tell(self, study: Study, history: History, distributions: dict[str, BaseDistribution]) -> None:
         from optuna.trial import TrialState, create_trial
@@ -119,6 +110,15 @@ class TPE(OptunaMethod):
         from optuna.samplers import TPESampler
 
         return TPESampler(seed=seed)
+
+
+class MultivariateTPE(OptunaMethod):
+    """TPE with joint densities of all parameters, as Optuna's authors advise (Falkner et al. 2018)."""
+
+    def sampler(self, seed: int) -> BaseSampler:  # noqa: D102
+        from optuna.samplers import TPESampler
+
+        return TPESampler(seed=seed, multivariate=True)
 
 
 class GPSampler(OptunaMethod):
