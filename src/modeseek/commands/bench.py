@@ -12,6 +12,7 @@ from typing import Any
 
 from modeseek.checks import nearest
 from modeseek.commands.arguments import Commands, at_least, check_folder, names, positive, sizes
+from modeseek.commands.scoreboard import add_running, add_scoreboard, run_cells
 from modeseek.errors import ConfigError, ModeseekError
 
 
@@ -21,6 +22,7 @@ def add_command(commands: Commands) -> None:
     bench_commands = bench.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(bench_commands)
     _add_paper(bench_commands)
+    add_scoreboard(bench_commands)
     _add_pack(bench_commands)
     _add_measurements(bench_commands)
 
@@ -68,13 +70,9 @@ def _add_paper(commands: Commands) -> None:
         "its tables, as far as they are not stored yet: baselines and the paper's presets first, our default last. "
         "Ctrl-C or a crash loses little; the same command resumes, and several may share a folder.",
     )
-    paper.add_argument("--out", type=Path, default=Path("results"), help="folder of records (default: results)")
-    paper.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
-    paper.add_argument("--workers", type=positive, default=1, help="processes, for what is not batched (default: 1)")
+    add_running(paper)
     paper.add_argument("--task", type=names, help="only these tasks")
     paper.add_argument("--method", type=names, help="only these methods")
-    paper.add_argument("--timeout", type=positive, help="begin nothing new after so many seconds")
-    paper.add_argument("--plan", action="store_true", help="only say what is missing and how long it may take")
     paper.set_defaults(run=_paper)
 
 
@@ -173,30 +171,13 @@ def _run(options: argparse.Namespace) -> None:
 
 def _paper(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign import paper
-    from modeseek.bench.campaign.records import Store
-    from modeseek.checks import device_of
 
     check_folder(options.out)
-    device = options.device if options.plan else str(device_of(options.device))  # planned anywhere
-    store = Store(options.out)
     wanted = [cell for cell in paper.cells() if not options.method or cell.method in options.method]
     if options.task:
         wanted = [cell for cell in wanted if set(cell.tasks) & set(options.task)]
-    plan = paper.Plan.of(store, device, wanted)
-    if options.plan:
-        for cell, count in plan.missing.items():
-            time = paper.duration(count * plan.per_replication(cell))
-            print(f"{cell.part}: {', '.join(cell.tasks)}, {cell.method}: {count} replications, {time}")
-        print(f"{sum(plan.missing.values())} replications are missing, {paper.duration(plan.left())}")
-        return
-    run = paper.run_missing(store, plan, device=device, workers=options.workers, seconds=options.timeout)
-    records = list(run)
-    failed = [record for record in records if record.status == "failed"]
-    print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
-    if not (options.task or options.method or plan.missing):
-        _measure_missing(options.out, device)
-    if failed:
-        raise ModeseekError(f"{len(failed)} replications failed; `modeseek bench run --retry-failed` runs them again")
+    part = bool(options.task or options.method)
+    run_cells(wanted, options, (lambda device: None) if part else partial(_measure_missing, options.out))
 
 
 def _measure_missing(out: Path, device: str) -> None:

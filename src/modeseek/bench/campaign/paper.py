@@ -23,6 +23,7 @@ BASELINES = ("ucb", "pi", "ei", "ts", "gibbon", "jes", "pes")  # the paper's
 # On tasks that train networks, where a replication is a process of its own: BoTorch's, whose records were there first,
 # but for those that take it minutes per iteration.
 BASELINES_ALONE = ("ucb-botorch", "pi-botorch", "ei-botorch", "ts-botorch", "gibbon-botorch", "jes", "pes")
+MOST_NAMED = 6  # tasks in one line
 TOO_EXPENSIVE = {20: ("pes",), 50: ("pes", "jes")}  # left out by the paper, by the number of dimensions
 OF_THE_PAPER, OURS = (variants.PRESET, variants.PRINTED), variants.DEFAULT
 
@@ -34,10 +35,17 @@ class Cell:
     part: str
     tasks: tuple[str, ...]
     method: str
+    replications: int | None = None  # of each task; None: the paper's number
 
     def works(self, device: str) -> list[Work]:
-        """The paper's replications."""
-        return [Work(task, self.method, r, device) for task in self.tasks for r in range(find_task(task).replications)]
+        """The replications."""
+        counts = {task: self.replications or find_task(task).replications for task in self.tasks}
+        return [Work(task, self.method, r, device) for task, count in counts.items() for r in range(count)]
+
+    @property
+    def tasks_in_words(self) -> str:
+        """Their names, or how many they are."""
+        return ", ".join(self.tasks) if len(self.tasks) <= MOST_NAMED else f"{len(self.tasks)} tasks"
 
     def engine(self, device: str) -> Engine:
         """How it runs: training a network is work for processes, whatever chooses its settings."""
@@ -133,11 +141,18 @@ def run_missing(
         for cell, count in list(plan.missing.items()):
             if seconds is not None and time.monotonic() - began > seconds:
                 return
-            bar.set_postfix_str(f"{cell.part}: {', '.join(cell.tasks)}, {cell.method}; {duration(plan.left())} left")
+            bar.set_postfix_str(f"{cell.part}: {cell.tasks_in_words}, {cell.method}; {duration(plan.left())} left")
             engine = cell.engine(device)
             on = device if engine == "batch" else "cpu"
             records = run_campaign(
-                cell.tasks, [cell.method], store, engine=engine, workers=workers, device=on, progress=False
+                cell.tasks,
+                [cell.method],
+                store,
+                reps=cell.replications,
+                engine=engine,
+                workers=workers,
+                device=on,
+                progress=False,
             )
             yield from records
             plan.learn(records)
