@@ -15,7 +15,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST  := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format test-slow bench report lock dist-check clean
+.PHONY: help install demo test lint format test-slow peers test-peers bench report lock dist-check clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,23 @@ format: $(STAMP)  ## rewrite the code the way lint wants it
 
 test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch's LogEI
 	$(PYTEST) -m slow --timeout 3600 $(ARGS)
+
+# An environment of their own: they need versions that modeseek's other extras do not.
+PEERS := .venv-peers
+
+peers: $(PEERS)/.installed  ## make .venv-peers with the other optimizers of the scoreboard (Python 3.11)
+
+$(PEERS)/.installed: requirements-peers.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	    echo "error: the peers' versions are for Python 3.11; name one: make PYTHON=python3.11 peers" >&2; exit 1; }
+	test -e $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt torch
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -r requirements-peers.txt
+	$(PEERS)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps -e .
+	@touch $@
+
+test-peers: peers  ## a few evaluations of every peer, in their environment
+	OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/bench/methods/test_peers.py $(ARGS)
 
 bench: $(STAMP)  ## seconds per stage and per suggestion, beside floors, BoTorch's LogEI, Optuna's samplers and busy cores
 	$(BIN)/python -m benchmarks.iteration $(ARGS)
