@@ -53,6 +53,7 @@ def run(name: str, evaluations: int) -> np.ndarray:
 def test_a_peer_evaluates_a_mixed_space_the_same_way_twice(name: str) -> None:
     if name not in LIGHT and not IN_THE_PEERS_ENVIRONMENT:
         pytest.skip("of another package: `make test-peers` runs it")
+    np.random.seed(0)  # noqa: NPY002
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # noqa: NPY002
     points = run(name, 3)
     assert len(np.unique(points, axis=0)) > 1
