@@ -19,7 +19,7 @@ import numpy as np
 import modeseek as ms
 from modeseek.knowledge import Knowledge
 from modeseek.parameters import Categorical
-from studies.prior import BUDGET, TASKS, Task, main
+from studies.prior import BUDGET, TASKS, Task, bests, config_of, main
 
 WAYS = ("none", "related", "points", "unrelated", "two")
 WAVES = 30
@@ -27,11 +27,12 @@ Pairs = list[tuple[Any, float]]
 
 
 @lru_cache(maxsize=4)
-def earlier(name: str, way: str, seed: int) -> Pairs:
+def earlier(name: str, way: str, seed: int, quick: bool) -> Pairs:
     """The trials of an earlier study."""
     task, rng = TASKS[name](), np.random.default_rng([seed, way == "related"])
     f = moved(task, rng) if way == "related" else waves(task, rng)
-    result = ms.minimize(f, task.space, BUDGET, seed=1000 + seed, noise="none", progress=False)
+    config = config_of(quick)
+    result = ms.minimize(f, task.space, BUDGET, seed=1000 + seed, noise="none", progress=False, config=config)
     return [(trial.params, trial.value) for trial in result.trials]
 
 
@@ -55,22 +56,16 @@ def waves(task: Task, rng: np.random.Generator) -> Any:
     return lambda params: float(weight @ np.cos(frequency @ space.encode(params) + phase))
 
 
-def run(name: str, way: str, seed: int, budget: int = BUDGET) -> list[float]:
+def run(name: str, way: str, seed: int, quick: bool = False) -> list[float]:
     """The best value after each evaluation."""
     task = TASKS[name]()
     kinds = {"none": [], "points": ["related"], "two": ["unrelated", "related"]}.get(way, [way])
-    studies = [earlier(name, kind, seed) for kind in kinds]
-    settings: Any = dict(seed=seed, noise="none", progress=False, transfer=studies or None)
+    studies = [earlier(name, kind, seed, quick) for kind in kinds]
+    settings: Any = dict(seed=seed, noise="none", progress=False, transfer=studies or None, config=config_of(quick))
     if way != "points":
-        return bests(ms.minimize(task.f, task.space, budget, **settings))
+        return bests(ms.minimize(task.f, task.space, BUDGET, **settings))
     with patch.object(Knowledge, "stack", lambda *_: None):
-        return bests(ms.minimize(task.f, task.space, budget, **settings))
-
-
-def bests(result: ms.Result) -> list[float]:
-    """The best value after each evaluation."""
-    values = np.array([trial.value for trial in result.trials], dtype=np.float64)
-    return list(np.minimum.accumulate(values).tolist())
+        return bests(ms.minimize(task.f, task.space, BUDGET, **settings))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import modeseek as ms
 from modeseek.config import DMSConfig
 from modeseek.dms import MIN_KNOWN_NOISE, fit_mapped
 from modeseek.paths import draw_paths
+from modeseek.recommendation import is_noisy
 from modeseek.sketch import sketch
 from modeseek.surrogate import Hyperparameters, bounds_of_theta, fit, log_posterior, posterior_of, theta_of
 
@@ -164,3 +165,50 @@ def test_standard_errors_are_kept(tmp_path: Path) -> None:
     with pytest.raises(ms.ConfigError, match="sem"):
         opt.tell(suggested, 1.0, sem=math.nan)
     assert suggested in opt.pending
+
+
+def told(noise: float, seed: int) -> ms.Optimizer:
+    """A valley at 31 points, most of them near its bottom."""
+    rng = np.random.default_rng(seed)
+    opt = ms.Optimizer(ms.Space.box([0, 0], [1, 1]), seed=0)
+    for x in np.concatenate([rng.random((16, 2)), np.clip(0.4 + 0.05 * rng.standard_normal((15, 2)), 0, 1)]):
+        opt.tell_params(x, float(np.square(x - 0.4).sum() + noise * rng.standard_normal()))
+    return opt
+
+
+def test_the_best_trial_is_recommended_unless_the_outcomes_speak_for_noise() -> None:
+    for seed in range(2):
+        exact, noisy = told(0.0, seed), told(0.1, seed)
+        assert not is_noisy(exact._surrogate()[0])
+        assert exact.recommend() == exact.best
+        assert is_noisy(noisy._surrogate()[0])
+    assert noisy.recommend() != noisy.best
+    again = ms.Optimizer(LINE, seed=0)
+    for x in (0.1, 0.5, 0.5, 0.5, 0.9, 0.9):  # one point, several values
+        again.tell_params([x], x + 0.1 * len(again.trials) % 0.3)
+    assert is_noisy(again._surrogate()[0])
+
+
+def test_a_model_that_is_wrong_does_not_recommend_another_trial_than_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = told(0.0, 0)
+    gp, outcomes = opt._surrogate()
+    blurred = posterior_of(gp.X, gp.y, gp.hyperparameters._replace(noise=torch.full_like(gp.mean, 0.5)), prior=gp.prior)
+    monkeypatch.setattr(opt, "_surrogate", lambda: (blurred, outcomes))
+    assert int(blurred.posterior(blurred.X)[0].argmax()) != opt.best.number  # type: ignore[union-attr]
+    assert opt.recommend() == opt.best
+
+
+def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None:
+    opt = told(0.1, 1)
+    known = [(trial.params, trial.value) for trial in opt.trials]
+    result = ms.minimize(sphere, opt.space, 1, seed=0, known=known, config=SMALLEST, progress=False)
+    assert result.recommended is not None
+    assert result.expected == pytest.approx(told_and(opt, result).predict(result.recommended.params))
+    assert f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}" in str(result)
+
+
+def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:
+    """The optimizer after the last trial of a run, too."""
+    last = result.trials[-1]
+    opt.tell_params(last.params, last.value)
+    return opt

@@ -27,7 +27,7 @@ from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.outcomes import Measured, Outcome, as_sem, measured
 from modeseek.proposer import Proposer, Settings
-from modeseek.recommendation import Recommendation, best_expected, best_of
+from modeseek.recommendation import Recommendation, best_expected, best_of, is_noisy
 from modeseek.sampled_optimum import recommended
 from modeseek.space import Space
 from modeseek.surrogate import GP
@@ -171,7 +171,8 @@ class Optimizer:
     def recommend(self) -> Trial | None:
         """The feasible trial with the best posterior mean: under noise a safer choice than `best`. Changes nothing.
 
-        Of those that were observed to be feasible, it must be so by the constraints' models too, where one is.
+        Of those that were observed to be feasible, it must be so by the constraints' models too, where one is. It
+        is `best` where the outcomes do not speak for noise (`recommendation.is_noisy`).
         """
         direction = self._one("no trial is recommended; see opt.front")
         if self.best is None or self.noise == "none":
@@ -180,7 +181,8 @@ class Optimizer:
         history = self._trials.history(direction)
         with computing(self.device, self._settings.threads):
             chosen = int(recommended(gp, torch.from_numpy(history.constraints).to(gp.X)[None]))
-        return self._trials.having(TrialState.COMPLETE)[chosen]
+            trial = self._trials.having(TrialState.COMPLETE)[chosen]
+            return trial if trial.number == self.best.number or is_noisy(gp) else self.best
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
         """The best parameters that have these values: `best_for(machine="B")`, or a dict. Changes nothing.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from modeseek.computing import computing
 from modeseek.constraints import constrain
+from modeseek.dms import MIN_KNOWN_NOISE
 from modeseek.history import History
 from modeseek.proposer import Proposer, Stream, best_labelled, generator, rounding
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.space import Space
-from modeseek.surrogate import GP, Surrogate
+from modeseek.surrogate import GP, MANY, Surrogate, evenly, fit, log_posterior, theta_of
 from modeseek.trials import Direction, Trial
 from modeseek.typing import Params
 
@@ -36,6 +39,29 @@ class Recommendation:
     value: float
     std: float | None = None
     trial: Trial | None = None
+
+
+def is_noisy(gp: GP) -> bool:
+    """Whether the outcomes of a Gaussian process (a batch of one) speak for noise.
+
+    They do if their evidence is higher with the fitted noise than without any by ½ log n, the price of a parameter,
+    each with its best length-scales. Else a posterior mean that is not the observed value is the model's error.
+    """
+    X, y = evenly(gp.X, gp.y, MANY)
+    if gp.known_noise is not None:
+        return True
+    fitted = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior)
+    none = torch.full_like(y, MIN_KNOWN_NOISE)
+    exact = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=none)
+    gain = _evidence(fitted, None) - _evidence(exact, none)
+    return bool(gain > 0.5 * math.log(y.shape[-1]))
+
+
+def _evidence(gp: GP, known: Tensor | None) -> Tensor:
+    """log p(y | X, θ) + log p(ℓ): b."""
+    theta = theta_of(gp.hyperparameters)
+    value, _ = log_posterior(gp.X, gp.y, theta, gp.embedding, gp.prior, known)
+    return value - gp.prior.log_density(theta[..., -1])[0]
 
 
 def best_of(

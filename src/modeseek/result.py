@@ -39,7 +39,9 @@ class Result:
 
     Attributes:
         best: the feasible trial with the best observed value; None when there is none, or several objectives.
-        recommended: the feasible trial with the best posterior mean, the safer choice under noise; None likewise.
+        recommended: the feasible trial with the best posterior mean, the safer choice under noise; the best one where
+            the outcomes do not speak for noise; None likewise.
+        expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
         space, direction, reference, seed, config, noise: what was run; of several objectives, direction is a tuple.
@@ -59,6 +61,7 @@ class Result:
     seconds: float
     noise: Noise = "fitted"
     reference: Array | None = None
+    expected: tuple[float, float] | None = None
 
     @property
     def front(self) -> list[Trial]:
@@ -107,6 +110,9 @@ class Result:
             lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
         if self.recommended is not None and self.recommended.number != self.best.number:
             lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
+            if self.expected is not None:
+                mean, std = self.expected
+                lines.append(f"  expected there: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
         return "\n".join(lines)
 
     def _of_front(self, front: list[Trial]) -> list[str]:

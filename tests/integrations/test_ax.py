@@ -376,3 +376,16 @@ def test_statuses_of_ax_are_all_known() -> None:
         *("COMPLETED", "EARLY_STOPPED"),
         *("FAILED", "DISPATCHED", "STALE"),
     }
+
+
+def test_standard_errors_are_the_noise_of_the_objective() -> None:
+    client = make_client(objective="-loss - 2 * cost")
+    for loss_of, cost in (((1.0, 0.3), (2.0, 0.2)), (1.0, 2.0), ((1.0, 0.3), 2.0)):
+        index, _ = ask(client)
+        client.complete_trial(index, {"loss": loss_of, "cost": cost})
+    (strategy,) = client._generation_strategy._nodes
+    strategy.update_generator_state(client._experiment, client._experiment.lookup_data())
+    sem = strategy._history.sem
+    assert sem[0] == pytest.approx(0.5)
+    assert math.isnan(sem[1])
+    assert math.isnan(sem[2])

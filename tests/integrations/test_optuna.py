@@ -683,3 +683,15 @@ def test_earlier_studies_of_optunas_and_of_ours():
         several.optimize(lambda trial: (bowl(trial), 1.0), n_trials=3)
     with pytest.raises(ConfigError, match="2 objectives"):
         sampler(transfer=several)
+
+
+def test_a_standard_error_is_an_attribute_of_its_trial():
+    study = optuna.create_study(sampler=sampler())
+    for x, attribute in ((0.1, 0.5), (0.2, None), (0.3, "much"), (0.4, -1.0), (0.5, 0)):
+        attributes = {} if attribute is None else {"modeseek:sem": attribute}
+        distributions = {"x": FloatDistribution(0, 1)}
+        study.add_trial(
+            optuna.create_trial(value=x, params={"x": x}, distributions=distributions, user_attrs=attributes)
+        )
+    history = study.sampler._codec(study, distributions).read(study)
+    np.testing.assert_array_equal(history.sem, [0.5, np.nan, np.nan, np.nan, 0.0])

@@ -307,9 +307,11 @@ class Session:
     def _result(self) -> Result:
         opt = self.optimizer
         several = isinstance(opt.direction, tuple)
+        recommended = None if several else opt.recommend()
+        differs = recommended is not None and opt.best is not None and recommended.number != opt.best.number
         return Result(
             best=None if several else opt.best,
-            recommended=None if several else opt.recommend(),
+            recommended=recommended,
             trials=opt.trials,
             space=opt.space,
             direction=opt.direction,
@@ -319,6 +321,7 @@ class Session:
             seconds=self.budget.seconds,
             noise=opt.noise,
             reference=opt.reference,
+            expected=opt.predict(recommended.params) if recommended is not None and differs else None,
         )
 
 

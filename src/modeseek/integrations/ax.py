@@ -55,8 +55,8 @@ class DMSNode(ExternalGenerationNode):
 
     The objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Completed
     and early-stopped trials with a finite value of each of these metrics are the data. Others are not, but no point is
-    proposed twice, not even one that failed. A known standard error of a metric is not used. Parameter constraints of
-    the search space, and `fixed_parameters`, hold for every point.
+    proposed twice, not even one that failed. Standard errors that are known of the objective's metrics are its noise.
+    Parameter constraints of the search space, and `fixed_parameters`, hold for every point.
 
     Args:
         seed: a whole number; with it and the trials so far, their number decides what is proposed. None draws one.
@@ -240,10 +240,12 @@ class _Codec:
         """All arms of the experiment that lie in its search space."""
         goals = _Goals(experiment.optimization_config)
         metrics: dict[tuple[int, str], dict[str, float]] = {}
+        errors: dict[tuple[int, str], dict[str, float]] = {}
         rows: Iterable[Any] = data.df.itertuples()
         for row in rows:
             metrics.setdefault((row.trial_index, row.arm_name), {})[row.metric_signature] = row.mean
-        X, Y, constraints, proposed = [], [], [], []
+            errors.setdefault((row.trial_index, row.arm_name), {})[row.metric_signature] = row.sem
+        X, Y, constraints, proposed, sem = [], [], [], [], []
         pending, lost = list[Array](), list[Array]()
         for trial in experiment.trials.values():
             for arm in trial.arms:
@@ -255,6 +257,7 @@ class _Codec:
                 if trial.status in EVALUATED and all(map(math.isfinite, (outcome, *violations))):
                     X.append(point)
                     Y.append(outcome)
+                    sem.append(goals.sem(errors.get((trial.index, arm.name), {})))
                     constraints.append(violations)
                 else:
                     (pending if trial.status in PENDING else lost).append(point)
@@ -266,6 +269,7 @@ class _Codec:
             pending=pending,
             lost=lost,
             proposed=proposed,
+            sem=sem,
         )
 
     def _table(self, rows: list[list[float]], q: int) -> Array:
@@ -294,6 +298,11 @@ class _Goals:
             over = _sum(constraint.metric_weights, metrics) - constraint.bound
             numbers.append(over if constraint.op is ComparisonOp.LEQ else -over)
         return numbers
+
+    def sem(self, errors: dict[str, float]) -> float:
+        """The standard error of the objective, of independent metrics; NaN where one is not known."""
+        parts = [weight * errors.get(signature, math.nan) for signature, weight in self.objective.metric_weights]
+        return math.sqrt(sum(part**2 for part in parts))
 
 
 def _sum(weights: list[tuple[str, float]], metrics: dict[str, float]) -> float:

@@ -26,6 +26,7 @@ from modeseek.space import Space
 from modeseek.typing import Array
 
 CONSTRAINTS = "constraints"  # the system attribute that holds constraints, or begins with it
+SEM = "modeseek:sem"  # the attribute that holds the standard error of a value
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 
 
@@ -141,6 +142,7 @@ class Codec:
             pending=[unit for other, unit in placed if other.state == TrialState.RUNNING],
             lost=[unit for other, unit in placed if other.state.is_finished() and not _is_data(other)],
             proposed=[unit for other, unit in placed if self._is_whole(other)],
+            sem=[_sem(other) for other, _ in done] if len(signs) == 1 else None,
         )
 
     def _is_whole(self, trial: FrozenTrial) -> bool:
@@ -207,6 +209,13 @@ def _exact(parameter: Parameter) -> Parameter:
     if isinstance(parameter, Int) and not parameter.is_exact_as_float:
         raise SpaceError("Optuna stores integers as float64, exact to 2**53; search an offset or an exponent instead")
     return parameter
+
+
+def _sem(trial: FrozenTrial) -> float:
+    """The standard error of a trial's value; NaN where none is known, or it makes no sense."""
+    value: Any = trial.system_attrs.get(SEM, trial.user_attrs.get(SEM))
+    is_one = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    return float(value) if is_one else math.nan
 
 
 def told_by(study: Study) -> Told:

@@ -95,7 +95,7 @@ class OwnTrials:
         with suppress(UpdateFinishedTrialError):
             if not self._now(trial).state.is_finished():
                 if found is not None:
-                    for name, value in store.constraint_attributes(found).items():
+                    for name, value in store.attributes_of(found).items():
                         self.study._storage.set_trial_system_attr(trial._trial_id, name, value)
                     self.study.tell(trial, found.values, skip_if_finished=True)
                 else:
@@ -116,7 +116,7 @@ class OwnTrials:
             optuna.trial.create_trial(
                 state=TrialState.COMPLETE if found is not None else TrialState.FAIL,
                 values=None if found is None else found.values,
-                system_attrs={} if found is None else store.constraint_attributes(found),
+                system_attrs={} if found is None else store.attributes_of(found),
                 params=given_up.params,
                 distributions=given_up.distributions,
                 user_attrs=attributes if error is None else {**attributes, store.ERROR: error},

@@ -30,7 +30,7 @@ from modeseek.commands.optimize.storage import STALE
 from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
 from modeseek.fronts import MOST
-from modeseek.integrations.optuna_trials import CONSTRAINTS, constraints_of, distribution
+from modeseek.integrations.optuna_trials import CONSTRAINTS, SEM, constraints_of, distribution
 from modeseek.outcomes import Measured
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
@@ -187,9 +187,10 @@ def checked(study: optuna.Study, outcome: Evaluated) -> Evaluated:
     return Evaluated(error=error, never_a_number=True)
 
 
-def constraint_attributes(found: Measured) -> dict[str, Any]:
-    """The system attributes in which Optuna keeps constraints."""
-    return {CONSTRAINTS: list(found.constraints)} if found.constraints else {}
+def attributes_of(found: Measured) -> dict[str, Any]:
+    """The system attributes in which Optuna keeps constraints, and `DMSSampler` finds a standard error."""
+    constraints: dict[str, Any] = {CONSTRAINTS: list(found.constraints)} if found.constraints else {}
+    return constraints if found.sem is None else {**constraints, SEM: found.sem}
 
 
 def has_complete(study: optuna.Study) -> bool:
