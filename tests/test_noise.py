@@ -182,6 +182,8 @@ def test_the_best_trial_is_recommended_unless_the_outcomes_speak_for_noise() -> 
         assert not is_noisy(exact._surrogate()[0])
         assert exact.recommend() == exact.best
         assert is_noisy(noisy._surrogate()[0])
+    for value in (-1.0, 1.6):  # luck, and what came of it the second time
+        noisy.tell_params([0.95, 0.95], value)
     assert noisy.recommend() != noisy.best
     again = ms.Optimizer(LINE, seed=0)
     for x in (0.1, 0.5, 0.5, 0.5, 0.9, 0.9):  # one point, several values
@@ -200,6 +202,8 @@ def test_a_model_that_is_wrong_does_not_recommend_another_trial_than_the_best(mo
 
 def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None:
     opt = told(0.1, 1)
+    for value in (-1.0, 1.6):  # luck, and what came of it the second time
+        opt.tell_params([0.95, 0.95], value)
     known = [(trial.params, trial.value) for trial in opt.trials]
     result = ms.minimize(sphere, opt.space, 1, seed=0, known=known, config=SMALLEST, progress=False)
     assert result.recommended is not None
