@@ -196,7 +196,8 @@ def test_the_best_for_given_values() -> None:
     assert new.std is not None
     assert (new.value, new.std) == opt.predict(new.params)
     others = [opt.predict({"machine": "C", "x": x})[0] for x in np.linspace(0, 1, 21)]
-    assert new.value >= max(others) - 1e-6, "no other is expected to be better"
+    # It is the best by the fit; a prediction also counts other hyperparameters.
+    assert new.value >= max(others) - 0.02 * new.std, "no other is expected to be better"
     assert len(opt.trials) == 4
     with pytest.raises(ms.ParameterError, match="machin"):
         opt.best_for(machin="A")

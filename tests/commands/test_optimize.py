@@ -255,7 +255,7 @@ def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest
     expected = {"seed": 0, "config": config, "n_startup_trials": 100, "device": "cpu", "threads": 2, "n_trials": 3}
     (sampler,) = given
     assert expected.items() <= sampler.items()
-    assert sampler.keys() - expected.keys() == {"space", "fixed"}
+    assert sampler.keys() - expected.keys() == {"space", "fixed", "prior"}
 
 
 def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:
