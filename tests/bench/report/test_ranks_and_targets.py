@@ -135,6 +135,9 @@ def test_ranks_are_over_the_problems_that_all_ranked_methods_have(board_of: Make
     assert board.ranked() == ["dms", "logei"], "the others have nothing in 20 dimensions"
     assert board.select("bbob", 20).methods == ("dms", "logei")
     assert board.selections == [("bbob", 5), ("bbob", 20), ("bbob", None)]
+    alone = board_of({**finals, **{task: {"dms": 1.0} for task in tasks("f01", 20, 5)}})
+    assert alone.selections == [("bbob", 5), ("bbob", 20)], "nothing to compare with in all dimensions"
+    assert scoreboard_section.ranks_table(alone).cells[0][2] == "(5 of 5)", "one alone has no rank"
 
 
 def test_a_method_is_judged_beside_the_best_other_that_shares_enough_problems(board_of: MakeBoard) -> None:
@@ -225,11 +228,9 @@ def test_records_of_the_scoreboard_are_in_its_section_alone(
     pack.write(tmp_path / "b.parquet", [other, *runs, replace(runs[0], method="sobol", status="failed", error="x")])
     assert main(["report", str(tmp_path / "b.parquet"), "--out", str(tmp_path / "b")]) == 0
     text = section(tmp_path / "b", "Scoreboard")
-    assert "| logei | **1.00** | **1.00** | **1.00** |" in text
+    assert "| logei | (1 of 1) | (1 of 1) |" in text
     assert "Failed runs, not counted: 1." in text
     assert "bbob" not in section(tmp_path / "b", "Final simple regret")
     assert "Own tasks" not in (tmp_path / "b" / "report.md").read_text()
     lines = (tmp_path / "b" / "scoreboard.csv").read_text().splitlines()
-    assert [line.split(",")[:4] for line in lines[1:]] == [
-        ["bbob", d, "logei", n] for d, n in (("2", "1"), ("5", "1"), ("all", "2"))
-    ]
+    assert [line.split(",")[:4] for line in lines[1:]] == [["bbob", d, "logei", "1"] for d in ("2", "5")]

@@ -112,11 +112,12 @@ class Board:
 
     @property
     def selections(self) -> list[tuple[str, int | None]]:
-        """Suites and dimensions; a suite of several dimensions also as a whole, with None."""
+        """Suites and dimensions; a suite of several dimensions also as a whole, with None, if methods compare there."""
         found: list[tuple[str, int | None]] = []
         for suite in self.suites:
             ds = sorted({p.d for p in self.places if p.suite == suite})
-            found += [*((suite, d) for d in ds), *([(suite, None)] if len(ds) > 1 else [])]
+            compare = len(ds) > 1 and len(self.select(suite).ranked()) > 1
+            found += [*((suite, d) for d in ds), *([(suite, None)] if compare else [])]
         return found
 
     def count(self, method: str) -> int:

@@ -90,7 +90,7 @@ def _rankings(
     for method in board.methods:
         cells = []
         for _, part, ranking in columns:
-            if method not in ranking.methods or not ranking.n:
+            if method not in ranking.methods or not ranking.n or len(ranking.methods) < 2:
                 cells.append(f"({part.count(method)} of {len(part.places)})" if method in part.methods else "")
                 continue
             text = f"{ranking.ranks[ranking.methods.index(method)]:.2f}"

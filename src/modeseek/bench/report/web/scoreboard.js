@@ -128,7 +128,7 @@ function verdicts(rivals, methods) {
 function methodTable(board, part, problems, { mean, order, level }, methods, judged) {
   const rows = methods.map(m => {
     const has = problems.filter(p => p[2 + m]).length, place = order.indexOf(m);
-    const rank = place < 0 ? "" : mean.get(m).toFixed(2);
+    const rank = place < 0 || mean.size < 2 ? "" : mean.get(m).toFixed(2); // one alone has no rank
     const count = letter => judged.filter(of => of.get(m)?.[1] === letter).length;
     return `<tr data-name="${escaped(board.methods[m])}"><td class="words">${escaped(board.methods[m])}</td>` +
       `<td>${place >= 0 && place <= level ? `<b>${rank}</b>` : rank}</td><td>${has < problems.length ? `${has} of ` : ""}${problems.length}</td>` +
