@@ -96,7 +96,10 @@ function ecdf(board, part, methods) {
 function differences(board, { n, mean, order, cd, groups }, total, width) {
   const title = `<figcaption>Critical differences<small>mean rank on the ${n} of ${total} problems that all ${order.length} have</small></figcaption>`;
   if (!n || order.length < 2) return `${title}<p>There are no problems that all of these methods have: hide some.</p>`;
-  const k = order.length, half = Math.ceil(k / 2), side = Math.min(130, width * 0.3), row = 19;
+  const letters = Math.max(...order.map(m => board.methods[m].length)) + 5; // a name and its rank
+  const k = order.length, half = Math.ceil(k / 2), side = Math.min(6.6 * letters + 8, width * 0.33), row = 19;
+  const most = Math.floor((side - 8) / 6.6) - 5; // letters of a name that fit
+  const fitting = name => escaped(name.length > most ? `${name.slice(0, most - 1)}…` : name);
   const x = scale(false, [1, k], [side + 10, width - side - 10]);
   const top = 46, first = top + 16 + 6 * groups.length, parts = [];
   const end = Math.min(x(1 + cd), width - 4);
@@ -108,7 +111,7 @@ function differences(board, { n, mean, order, cd, groups }, total, width) {
   order.forEach((m, i) => {
     const left = i < half, y = first + row * (left ? i : k - 1 - i) + 8, edge = left ? side : width - side;
     const { colour } = styles.get(board.methods[m]);
-    const name = `${escaped(board.methods[m])} <tspan class="value">${mean.get(m).toFixed(2)}</tspan>`;
+    const name = `${fitting(board.methods[m])} <tspan class="value">${mean.get(m).toFixed(2)}</tspan>`;
     parts.push(`<g data-method="${escaped(board.methods[m])}"><path stroke="${colour}" fill="none" stroke-width="1.3" d="M${x(mean.get(m))},${top}V${y}H${edge}"/>` +
       `<text class="name" x="${left ? edge - 5 : edge + 5}" y="${y + 4}" text-anchor="${left ? "end" : "start"}">${name}</text></g>`);
   });
