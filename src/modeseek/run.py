@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 Catch: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 
+# Arguments that go to the Optimizer, and those that go to the session.
+_SETTINGS = ("seed", "config", "n_initial", "device", "threads", "noise", "reference", "prior", "transfer")
+_OF_SESSION = ("callbacks", "timeout", "stop", "fixed", "known", "catch", "checkpoint", "max_failures", "retry_failed")
+
+
 def minimize(
     f: Objective,
     space: Space,
@@ -96,36 +101,7 @@ def minimize(
     goes on and saves again after each step. If the last save fails, too, CheckpointNotSaved is raised; its `.result`
     and `.optimizer` have everything, and `error.optimizer.save(path)` writes it for the next call to resume from.
     """
-    from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
-
-    settings = dict(
-        seed=seed,
-        config=config,
-        n_initial=n_initial,
-        device=device,
-        threads=threads,
-        noise=noise,
-        reference=reference,
-        prior=prior,
-        transfer=transfer,
-    )
-    with Session(
-        "minimize" if directions is None else directions,
-        f,
-        space,
-        budget,
-        settings=settings,
-        callbacks=callbacks,
-        timeout=timeout,
-        stop=stop,
-        fixed=fixed,
-        known=known,
-        catch=catch,
-        checkpoint=checkpoint,
-        max_failures=max_failures,
-        retry_failed=retry_failed,
-    ) as session:
-        return session(n_workers, executor, progress)
+    return _run("minimize", f, space, budget, locals())
 
 
 def maximize(
@@ -157,33 +133,20 @@ def maximize(
     transfer: Any = None,
 ) -> Result:
     """Find parameters with a large f(params), from at most `budget` evaluations; all else as in `minimize`."""
+    return _run("maximize", f, space, budget, locals())
+
+
+def _run(direction: Direction, f: Objective, space: Space, budget: int, arguments: Mapping[str, Any]) -> Result:
+    """What `minimize` and `maximize` have in common, with their arguments by name."""
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
-    settings = dict(
-        seed=seed,
-        config=config,
-        n_initial=n_initial,
-        device=device,
-        threads=threads,
-        noise=noise,
-        reference=reference,
-        prior=prior,
-        transfer=transfer,
-    )
+    directions = arguments["directions"]
     with Session(
-        "maximize" if directions is None else directions,
+        direction if directions is None else directions,
         f,
         space,
         budget,
-        settings=settings,
-        callbacks=callbacks,
-        timeout=timeout,
-        stop=stop,
-        fixed=fixed,
-        known=known,
-        catch=catch,
-        checkpoint=checkpoint,
-        max_failures=max_failures,
-        retry_failed=retry_failed,
+        settings={name: arguments[name] for name in _SETTINGS},
+        **{name: arguments[name] for name in _OF_SESSION},
     ) as session:
-        return session(n_workers, executor, progress)
+        return session(arguments["n_workers"], arguments["executor"], arguments["progress"])

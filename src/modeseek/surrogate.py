@@ -36,6 +36,7 @@ import torch
 from torch import Tensor
 
 from modeseek.embedding import PLAIN, Embedding
+from modeseek.kernels import half_squares
 from modeseek.lbfgs import Minimum, lbfgs
 from modeseek.linalg import bordered, inverse_of, with_diagonal
 
@@ -387,7 +388,7 @@ def log_posterior(
     d, n = X.shape[-1], X.shape[-2]
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     Z, each = embedding(X), embedding.spread(lengthscale)
-    K, decay = embedding.alike(X, X, lengthscale)
+    K, decay = embedding.kernel.value_and_decay(half_squares(Z, Z, each))
     chol, info = torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise_of(noise, known, y)))
     A = inverse_of(chol)
     mean = _best_mean(A, y)
