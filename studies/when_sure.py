@@ -29,7 +29,7 @@ from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.tasks import find_task
 from modeseek.config import DMSConfig
 from modeseek.dms import fit_mapped
-from modeseek.proposer import rounding
+from modeseek.domain import Domain
 from modeseek.sampled_optimum import above, sample_optimum, shortest
 
 SHARES = (0.01, 0.05, 0.1)
@@ -45,7 +45,7 @@ def say(records: list[Record], n: int, draws: int, device: torch.device) -> dict
     )
     gp, outcomes = fit_mapped(X, Y, DMSConfig(warp="never"))
     generators = [torch.Generator().manual_seed(1000 * n + r.replication) for r in records]
-    found = sample_optimum(gp, draws, generators, rounding=rounding(problem.space, device))
+    found = sample_optimum(gp, draws, generators, domain=Domain.of(problem.space, device))
     regrets = found.regrets(outcomes)
     same = (found.point[:, None] == X).all(-1)
     values = torch.tensor([r.values[:n] for r in records], dtype=torch.float64, device=device)

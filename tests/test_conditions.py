@@ -14,10 +14,10 @@ from tests.shared import CHEAP, SMALLEST, generator
 from modeseek import Categorical, DMSConfig, Float, Int, Optimizer, ParameterError, Space, SpaceError, minimize
 from modeseek.branches import Branches, log_h
 from modeseek.conditions import ABSENT
+from modeseek.domain import Domain
 from modeseek.embedding import PLAIN, embedding_of
 from modeseek.errors import SpaceExhausted
 from modeseek.paths import draw_paths
-from modeseek.proposer import rounding
 from modeseek.sketch import sketch
 from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior, posterior_of
 
@@ -229,17 +229,17 @@ def test_a_branch_with_more_to_gain_is_chosen() -> None:
     lengthscale = torch.full((1, 3), 0.2, dtype=torch.float64)
     hyperparameters = Hyperparameters(lengthscale, torch.tensor([1e-4], dtype=torch.float64))
     gp = posterior_of(X, y, hyperparameters, embedding=embedding_of(space, CPU))
-    snap = rounding(space, CPU)
-    assert snap is not None
+    domain = Domain.of(space, CPU)
     parents = torch.tensor([space.coordinates.index("model")])
+    assert torch.equal(parents, domain.parents)
     mode = torch.from_numpy(space.encode({"model": "a", "x": 0.05}))[None]
     pool = torch.from_numpy(space.snap(points(64, space=space)))[None]
-    chosen = Branches(gp, parents).choose(mode, pool, gp, snap)
+    chosen = Branches(gp, parents).choose(mode, pool, gp, domain)
     params = space.decode(chosen[0].numpy())
     assert params["model"] == "b"
     assert abs(params["y"] - 0.5) > 0.1
     pool = pool[:, [space.decode(u)["model"] == "a" for u in pool[0].numpy()]]
-    torch.testing.assert_close(Branches(gp, parents).choose(mode, pool, gp, snap), mode)
+    torch.testing.assert_close(Branches(gp, parents).choose(mode, pool, gp, domain), mode)
 
 
 def test_other_branches_are_looked_at_though_one_is_nearly_solved() -> None:

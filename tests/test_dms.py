@@ -12,9 +12,9 @@ from torch import Tensor
 from modeseek.bench.measure.distribution import energy_distance
 from modeseek.config import DMSConfig, NetworkInputs
 from modeseek.dms import Suggestion, _from_network, _to_network, fit_surrogate, suggest
+from modeseek.domain import Domain, Rounding
 from modeseek.errors import ConfigError
 from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
-from modeseek.pseudo import Rounding
 from shared import TRAINED, generator, hill
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -408,7 +408,8 @@ def test_weights_of_a_row_that_fell_back_beside_one_that_did_not(monkeypatch: py
 def test_what_is_rounded() -> None:
     whole = Rounding(lambda x: x.round(), torch.tensor([True, False]))
     rounded, free = (
-        run(dataclasses.replace(TRAINED, polish=False, round_inputs=before), rounding=whole) for before in (True, False)
+        run(dataclasses.replace(TRAINED, polish=False, round_inputs=before), domain=Domain(whole))
+        for before in (True, False)
     )
     assert rounded.pseudo_x.equal(rounded.pseudo_x.round())
     assert not free.pseudo_x.equal(free.pseudo_x.round())

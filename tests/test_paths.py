@@ -10,10 +10,10 @@ from botorch.sampling.pathwise.posterior_samplers import get_matheron_path_model
 from botorch.utils.sampling import optimize_posterior_samples
 from torch import Tensor
 
+from modeseek.domain import Domain, Rounding
 from modeseek.embedding import PLAIN
 from modeseek.kernels import KERNELS
 from modeseek.paths import Paths, draw_paths, optima
-from modeseek.pseudo import Rounding
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
 from shared import generator
 
@@ -169,7 +169,7 @@ def test_discrete_coordinates_stay_on_their_values_and_the_others_are_optimal() 
         return torch.cat([discrete, x[..., 2:]], -1)
 
     rounding = Rounding(snap, torch.tensor([False, False, True]))
-    found = optima(gp(15, 3), 20, generator(6), rounding)
+    found = optima(gp(15, 3), 20, generator(6), Domain(rounding))
     assert snap(found.x).equal(found.x)
     axes = [torch.arange(5) / 5 + 0.1, (torch.arange(3) + 0.5) / 3, torch.linspace(0, 1, 501)]
     grid = torch.cartesian_prod(*[axis.double() for axis in axes])[None]

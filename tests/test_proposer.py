@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from modeseek.domain import rounding_of
 from modeseek.errors import SpaceExhausted
 from modeseek.history import SAME_POINT, fresh
-from modeseek.proposer import generator, remaining, rounding
+from modeseek.proposer import generator, remaining
 from modeseek.space import Float, Int, Space
 
 FINITE = Space({"a": Int(0, 2), "b": Int(0, 3)})
@@ -43,7 +44,7 @@ def test_streams_of_one_seed_differ_by_purpose_and_number():
 def test_rounding_is_what_the_space_evaluates():
     space = Space({"x": Float(0, 1), "k": Int(0, 3), "a": Float(1, 9, log=True), "s": Float(0, 1, step=0.1)})
     device = torch.device("cpu")
-    found = rounding(space, device)
+    found = rounding_of(space, device)
     assert [name for name, free in zip(space.coordinates, found.continuous.tolist(), strict=True) if free] == ["a", "x"]
     points = torch.rand(2, 5, 4, dtype=torch.float64, generator=generator(0))
     snapped = found.snap(points)
@@ -51,4 +52,4 @@ def test_rounding_is_what_the_space_evaluates():
     for row, original in zip(snapped.reshape(-1, 4), points.reshape(-1, 4), strict=True):
         assert np.allclose(space.encode(space.decode(original)), row, atol=1e-12)
     assert snapped[..., found.continuous].equal(points[..., found.continuous])
-    assert rounding(Space.box([0, 0], [1, 1]), device) is None
+    assert rounding_of(Space.box([0, 0], [1, 1]), device) is None

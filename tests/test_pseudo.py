@@ -10,8 +10,9 @@ from scipy.stats import qmc
 from torch import Tensor
 
 from modeseek.design import sobol
+from modeseek.domain import Domain, Rounding
 from modeseek.outcome_transforms import standardize
-from modeseek.pseudo import Rounding, polish, pseudo_dataset, refine_inputs, spread
+from modeseek.pseudo import polish, pseudo_dataset, refine_inputs, spread
 from modeseek.surrogate import GP, fit
 from modeseek.typing import Refinement
 from shared import generator
@@ -111,7 +112,7 @@ def halves(d: int, continuous: int) -> Rounding:
 def test_rounded_inputs_are_labelled_where_they_are_evaluated() -> None:
     gp = some_gp(b=3, d=3)
     rounding = halves(gp.X.shape[-1], 1)
-    x, label = pseudo_dataset(gp, m=64, K=3, rho=1.0, refine="joint", source=generator(1), rounding=rounding)
+    x, label = pseudo_dataset(gp, m=64, K=3, rho=1.0, refine="joint", source=generator(1), domain=Domain(rounding))
     assert x.equal(rounding.snap(x))
     assert len(x[..., 0].unique()) > 10
     torch.testing.assert_close(label, gp.label(x, 1.0))
@@ -131,7 +132,7 @@ def test_rounded_polish_moves_along_continuous_coordinates_only() -> None:
     gp = some_gp(b=3, d=3)
     rounding = halves(gp.X.shape[-1], 1)
     x = sobol(1, gp.X.shape[-1], generator(3), tuple(gp.X.shape[:-2]))[..., 0, :]
-    top = polish(gp, x, rho=1.0, rounding=rounding)
+    top = polish(gp, x, rho=1.0, domain=Domain(rounding))
     assert top.equal(rounding.snap(top))
     start = rounding.snap(x)[..., None, :]
     assert (gp.label(top[..., None, :], 1.0) >= gp.label(start, 1.0) - 1e-12).all()

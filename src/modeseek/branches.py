@@ -23,11 +23,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from modeseek.domain import Domain
 from modeseek.improvement import ImprovementGP, h_terms, log_h
 from modeseek.informed import Conviction
-from modeseek.lbfgs import lbfgs
-from modeseek.pseudo import POLISH_STEPS, Rounding
-from modeseek.region import Region
+from modeseek.pseudo import POLISH_STEPS
 from modeseek.surrogate import GP, Surrogate
 
 MOST = 8  # branches that compete with the mode's: those with the best expected improvement at hand
@@ -42,22 +41,19 @@ class Branches:
     parents: Tensor  # the coordinates whose values make a branch
     conviction: Conviction | None = None
 
-    def choose(
-        self, x_next: Tensor, x: Tensor, surrogate: Surrogate, rounding: Rounding, region: Region | None = None
-    ) -> Tensor:
+    def choose(self, x_next: Tensor, x: Tensor, surrogate: Surrogate, domain: Domain) -> Tensor:
         """x_next (b x d), or the best point of another branch where more is to be gained there: b x d.
 
         Args:
             x: b x m x d, points that can be evaluated, in as many branches as there are.
             surrogate: that x_next was found on, which knows the constraints, if there are any.
-            region: where to search, and where x_next and x are.
+            domain: where to search, and where x_next and x are.
         """
-        settle = rounding.snap if region is None else region.exact
-        x_next = settle(x_next.unsqueeze(-2))
+        x_next = domain.exact(x_next.unsqueeze(-2))
         limits = surrogate if isinstance(surrogate, ImprovementGP) else None
         best = self._best(limits)
         starts, exist = self._starts(x_next, x, self._gain(x, best, limits))
-        tops = settle(self._climb(starts, best, rounding.continuous, region))
+        tops = domain.exact(self._climb(starts, best, domain))
         points = torch.cat([x_next, tops], -2)
         gain = self._gain(points, best, limits)
         gain[..., 1:].masked_fill_(~exist, -torch.inf)
@@ -100,8 +96,8 @@ class Branches:
             gain = gain + self.conviction.term(x)[0]
         return gain if limits is None else gain + limits.log_feasibility(x)
 
-    def _climb(self, x: Tensor, best: Tensor, free: Tensor, region: Region | None) -> Tensor:
-        """Up log EI from x (b x m x d) along the coordinates that are free (d): b x m x d.
+    def _climb(self, x: Tensor, best: Tensor, domain: Domain) -> Tensor:
+        """Up log EI from x (b x m x d) along the coordinates of continuous parameters: b x m x d.
 
         ∇EI = Φ(z)∇μ + φ(z)∇σ, which is Φ(z) times the gradient of μ + ρσ at ρ = φ(z)/Φ(z).
         """
@@ -111,9 +107,6 @@ class Branches:
             z = ((at.mu - best) / at.sigma).clamp_min(WORST_Z)
             value, hazard, slope = h_terms(z)
             grad = self.gp.grad(x, at, hazard) * (slope / at.sigma)[..., None]
-            return -(value + at.sigma.log()), grad.neg_().mul_(free)
+            return -(value + at.sigma.log()), grad.neg_()
 
-        steps, record = POLISH_STEPS, self.gp.recordable
-        if region is not None:
-            return region.keep(region.climb(descend, x, steps=steps, free=free, joint=False, record=record), x)
-        return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, record=record).x
+        return domain.climb(descend, x, steps=POLISH_STEPS, free=domain.continuous, record=self.gp.recordable)

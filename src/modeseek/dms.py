@@ -24,6 +24,7 @@ from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
+from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.exploration import weights
@@ -33,8 +34,7 @@ from modeseek.kernels import KERNELS
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
-from modeseek.pseudo import Rounding, polish, pseudo_dataset, spread
-from modeseek.region import Region
+from modeseek.pseudo import polish, pseudo_dataset, spread
 from modeseek.stacking import Stack
 from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
 
@@ -94,11 +94,8 @@ def suggest(
     state: State | None = None,
     pending: Tensor | None = None,
     constraints: Tensor | None = None,
-    rounding: Rounding | None = None,
+    domain: Domain = CUBE,
     left: int | None = None,
-    region: Region | None = None,
-    embedding: Embedding = PLAIN,
-    parents: Tensor | None = None,
     sem: Tensor | None = None,
     reference: Tensor | None = None,
     belief: Belief | None = None,
@@ -114,11 +111,8 @@ def suggest(
         state: what the iteration before returned.
         pending: b x p x d, inputs whose outcomes are still to come, or never will.
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
-        rounding: to inputs that can be evaluated, where some parameters are discrete.
+        domain: where to search.
         left: evaluations until the end of the run, this one included; None: not known.
-        region: where to search, where that is not all of the cube.
-        embedding: how the surrogate sees an input.
-        parents: the coordinates that others depend on, where some parameters exist only under a choice.
         sem: b x n, standard errors of Y; NaN where the noise is to be fitted.
         reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
             inferred from the front.
@@ -137,19 +131,19 @@ def suggest(
             reference=reference,
             warm=warm,
             pending=pending,
-            embedding=embedding.with_kernel(KERNELS[config.kernel]),
+            embedding=domain.embedding.with_kernel(KERNELS[config.kernel]),
             prior=PRIORS[config.noise_prior],
         )
     else:
-        gp = fit_surrogate(X, Y, config, state, pending, embedding, sem, stack)
+        gp = fit_surrogate(X, Y, config, state, pending, domain.embedding, sem, stack)
         gp = gp if constraints is None else improve_one(gp, X, constraints)
     conviction = None if belief is None else belief.after(X, Y, constraints)
     gp = gp if conviction is None else informed(gp, conviction)
     branches = None
-    if parents is not None and Y.ndim < X.ndim:  # of several objectives, the labels compare branches by themselves
+    if domain.parents is not None and Y.ndim < X.ndim:  # of several, labels compare branches themselves
         own_shape = replace(config, warp="never")
-        own = fit_surrogate(X, Y, own_shape, None, pending, embedding, sem)
-        branches = Branches(own, parents, conviction)
+        own = fit_surrogate(X, Y, own_shape, None, pending, domain.embedding, sem)
+        branches = Branches(own, domain.parents, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -157,11 +151,10 @@ def suggest(
         config,
         source,
         network,
-        rounding,
+        domain=domain,
         left=left,
         expected=0 if pending is None else pending.shape[-2],
         clock=clock,
-        region=region,
         branches=branches,
         conviction=conviction,
     )
@@ -173,12 +166,11 @@ def seek(
     config: DMSConfig,
     source: Randomness,
     network: Tensor | None = None,
-    rounding: Rounding | None = None,
     *,
+    domain: Domain = CUBE,
     left: int | None = None,
     expected: int = 0,
     clock: _Clock | None = None,
-    region: Region | None = None,
     branches: Branches | None = None,
     conviction: Conviction | None = None,
 ) -> Found:
@@ -188,9 +180,9 @@ def seek(
         gp: on the unit cube.
         source: as in `suggest`.
         network: b x P, where the training starts; None: anew.
-        rounding, left, region: as in `suggest`.
+        domain, left: as in `suggest`.
         expected: so many of the last outcomes are still to come: the surrogate has what it expects there.
-        branches: of a conditional space, which has a rounding, too.
+        branches: of a conditional space.
         conviction: that the labels know of, by which some climbs start where the optimum is believed to be.
     """
     batch, d, device = gp.X.shape[:-2], gp.X.shape[-1], gp.X.device
@@ -202,11 +194,11 @@ def seek(
     sde = VPSDE(config.beta_min, config.beta_max)
     clock = _Clock(device) if clock is None else clock
     draws = Draws.of(source, batch)
-    rounding = rounding if config.round_inputs else None
+    domain = domain if config.round_inputs else domain.without_rounding()
 
     # Lines 5 and 6: {x_i} ← ShortRunL-BFGS(GP(μ, σ)), {ŷ_i} ← f̂({x_i})
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
-        x, y_hat = gp.X if region is None else region.repair(gp.X), gp.y
+        x, y_hat = domain.repair(gp.X), gp.y
     else:
         x, y_hat = pseudo_dataset(
             gp,
@@ -215,8 +207,7 @@ def seek(
             rho=rho,
             refine=config.refine,
             source=draws,
-            rounding=rounding,
-            region=region,
+            domain=domain,
             apart=APART * _resolution(sde, config) if config.keep_apart else None,
             lean=None if conviction is None else conviction.lean,
         )
@@ -254,23 +245,21 @@ def seek(
         samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
         diverged = ~fell_back & ~(loss.isfinite() & samples.isfinite().all(-1).all(-1))
         fell_back = fell_back | diverged
-        x_star = _from_network(samples, config.network_inputs)
-        if region is not None:
-            x_star = region.repair(x_star, x)
+        x_star = domain.repair(_from_network(samples, config.network_inputs), x)
         x_star = torch.where(fell_back[..., None, None], best, x_star)
         theta = torch.where(fell_back[..., None], unused, theta)
         clock.lap("sample")
 
     # Line 16: x_next ← MeanShift({x*_s})
-    x_next = mode = _mode(x_star, config.quantile, region)
+    x_next = mode = _mode(x_star, config.quantile, domain)
     if config.polish:
-        x_next = polish(gp, mode, rho=rho, rounding=rounding, region=region)
+        x_next = polish(gp, mode, rho=rho, domain=domain)
         if isinstance(gp, ImprovementGP):  # whose hills are narrow: the one of the mode need not be the highest
-            rival = polish(gp, best.squeeze(-2), rho=rho, rounding=rounding, region=region)
+            rival = polish(gp, best.squeeze(-2), rho=rho, domain=domain)
             labels = gp.label(torch.stack([x_next, rival], -2), rho).nan_to_num(nan=-torch.inf)
             x_next = torch.where((labels[..., 1] > labels[..., 0])[..., None], rival, x_next)
-    if branches is not None and rounding is not None:
-        x_next = branches.choose(x_next, x, gp, rounding, region)
+    if branches is not None and domain.rounding is not None:
+        x_next = branches.choose(x_next, x, gp, domain)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
 
@@ -385,10 +374,9 @@ def _has_one_hill(x: Tensor, y_hat: Tensor, best: Tensor, width: float) -> Tenso
     return (x - best).abs().amax(-1).gather(-1, top).median(-1).values < width
 
 
-def _mode(x_star: Tensor, quantile: float, region: Region | None) -> Tensor:
+def _mode(x_star: Tensor, quantile: float, domain: Domain) -> Tensor:
     """The dominant mode (b x d), a mean of samples (b x S x d), which need not be in a region where these are."""
-    mode = dominant_mode(x_star, quantile)
-    return mode if region is None else region.repair(mode.unsqueeze(-2), x_star).squeeze(-2)
+    return domain.repair(dominant_mode(x_star, quantile).unsqueeze(-2), x_star).squeeze(-2)
 
 
 def _to_network(x: Tensor, inputs: NetworkInputs) -> Tensor:

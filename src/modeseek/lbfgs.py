@@ -171,6 +171,35 @@ def lbfgs(
     return Minimum(end.at.x, end.at.value, int(end.evaluations))
 
 
+def descend_in_cube(
+    objective: Objective,
+    x: Tensor,
+    *,
+    steps: int,
+    free: Tensor | None = None,
+    joint: bool = False,
+    gtol: float = 1e-5,
+    record: bool = True,
+) -> Tensor:
+    """Down the objective (of ... x d) on the unit cube from x (... x m x d), by at most `steps` steps: ... x m x d.
+
+    Args:
+        free: d, the coordinates that move; None: all of them.
+        joint: one direction and step size for the m points.
+        gtol, record: as in `lbfgs`.
+    """
+
+    def held(z: Tensor) -> tuple[Tensor, Tensor]:
+        value, grad = objective(z.view(x.shape))
+        grad = grad if free is None else grad * free
+        return (value.sum(-1), grad.flatten(-2)) if joint else (value, grad)
+
+    most = 2 * steps + 5  # few of many runs need more, and all others would wait for them
+    start = x.flatten(-2) if joint else x
+    end = lbfgs(held, start, 0.0, 1.0, steps=steps, gtol=gtol, max_evaluations=most, record=record)
+    return end.x.view(x.shape)
+
+
 def begin_search(at: Point, direction: Tensor, eta: Tensor) -> Search:
     """A line search from `at` along `direction` (... x D) that tries step size eta (...) first."""
     slope = _dot(at.grad, direction)

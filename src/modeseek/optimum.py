@@ -18,6 +18,7 @@ from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.diffusion.optima import OptimaModel
 from modeseek.dms import State, fit_mapped
+from modeseek.domain import Domain
 from modeseek.embedding import embedding_of
 from modeseek.errors import ConfigError, TrialError
 from modeseek.history import History
@@ -26,7 +27,7 @@ from modeseek.modes import modes
 from modeseek.optimum_text import summary
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
-from modeseek.proposer import Settings, Stream, generator, rounding
+from modeseek.proposer import Settings, Stream, generator
 from modeseek.sampled_optimum import (
     HYPERPARAMETERS,
     ROUNDING,
@@ -104,9 +105,9 @@ class Optimum:
         self._outcomes = outcomes
         region = space.region(fixed)
         limits = None if constraints is None else torch.from_numpy(constraints).to(gp.X)[None]
-        rounded = rounding(space, gp.X.device, region)
+        domain = Domain.of(space, gp.X.device, region)
         at = None if point is None else torch.from_numpy(point).to(gp.X)[None]
-        found = sample_optimum(gp, draws, generator, constraints=limits, point=at, rounding=rounded, region=region)
+        found = sample_optimum(gp, draws, generator, constraints=limits, point=at, domain=domain)
         self._several, self._found, self._region = found.several, (found.x, found.value), region
         self._model: OptimaModel | None = None
         self._seed = int(torch.randint(2**31, (), dtype=torch.int64, device="cpu", generator=generator))

@@ -24,10 +24,9 @@ import torch
 from torch import Tensor
 
 from modeseek.design import sobol
+from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
-from modeseek.lbfgs import lbfgs
-from modeseek.pseudo import Rounding
-from modeseek.region import Region
+from modeseek.lbfgs import descend_in_cube
 from modeseek.surrogate import GP, evenly
 
 FEATURES = 128  # F per dimension, and
@@ -173,58 +172,52 @@ def optima(
     gp: GP,
     count: int,
     source: Randomness,
-    rounding: Rounding | None = None,
+    domain: Domain = CUBE,
     also: Tensor | None = None,
-    region: Region | None = None,
 ) -> Optima:
     """So many draws from the posterior of each Gaussian process, and the maximum of each; arguments as in `maxima`."""
     draws = Draws.of(source, gp.X.shape[:-2])
-    return maxima(draw_paths(gp, count, draws), draws, rounding, also, region)
+    return maxima(draw_paths(gp, count, draws), draws, domain, also)
 
 
 def maxima(
     paths: Drawn,
     source: Randomness,
-    rounding: Rounding | None = None,
+    domain: Domain = CUBE,
     also: Tensor | None = None,
-    region: Region | None = None,
     quick: bool = False,
 ) -> Optima:
-    """The maximum of each draw over the unit cube, or over a region of it.
+    """The maximum of each draw over a domain.
 
     Candidates are Sobol points, observed inputs, and points around the best of those. From the best of parts of each
     group short climbs start, and the highest of them go on.
 
     Args:
         source: as in `draw_paths`.
-        rounding: to inputs that can be evaluated, where some parameters are discrete.
-        also: b x c x d, more candidates; with a region, in it.
+        domain: what can be evaluated.
+        also: b x c x d, more candidates, in its region.
         quick: a less thorough search.
     """
     search: tuple[tuple[int, ...], int, int] = QUICK if quick else (STARTS, FINALISTS, LONG)
     starts, finalists, steps = search
-    groups = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2]), region)
+    groups = _candidates(paths.gp, Draws.of(source, paths.gp.X.shape[:-2]), domain)
     if also is not None:
         groups, starts = [*groups, also], (*starts, also.shape[-2])
-    if rounding is not None:
-        groups = [rounding.snap(group) for group in groups]
-    free = None if rounding is None else rounding.continuous
-    x = torch.cat([_best_of_all(paths, group, k) for group, k in zip(groups, starts, strict=True)], -2)
-    x = _best(paths, _climb(paths, x, SHORT, free, region), finalists)
-    if rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
-        x = torch.cat([x, rounding.snap(_climb(paths, x, SHORT, None, region))], -2)
-    x = _best(paths, _climb(paths, x, steps, free, region), 1)
-    x = x if region is None else region.exact(x)
+    free = domain.continuous
+    x = torch.cat([_best_of_all(paths, domain.snap(group), k) for group, k in zip(groups, starts, strict=True)], -2)
+    x = _best(paths, _climb(paths, x, SHORT, free, domain), finalists)
+    if domain.rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
+        x = torch.cat([x, domain.snap(_climb(paths, x, SHORT, None, domain))], -2)
+    x = _best(paths, _climb(paths, x, steps, free, domain), 1)
+    x = domain.exact(x)
     return Optima(x.squeeze(-2), paths.value(x).squeeze(-1), paths)
 
 
-def _candidates(gp: GP, draws: Draws, region: Region | None = None) -> list[Tensor]:
+def _candidates(gp: GP, draws: Draws, domain: Domain) -> list[Tensor]:
     """Where the maximum of a draw may be, in groups of b x m x d."""
     *batch, _, d = gp.X.shape
-    if region is None:
-        spread = sobol(SPREAD, d, draws, tuple(batch)).to(gp.X)
-    else:
-        spread = region.sample(SPREAD, draws, tuple(batch), gp.X).to(gp.X)
+    region = domain.region
+    spread = domain.sample(SPREAD, draws, gp.X)
     observed, outcomes = evenly(gp.X, gp.y, OBSERVED)
     if region is not None and region.fixed:  # what was observed with other values
         observed = region.repair(observed, spread)
@@ -257,7 +250,7 @@ def _best(paths: Drawn, x: Tensor, k: int) -> Tensor:
     return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
 
 
-def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None, region: Region | None = None) -> Tensor:
+def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None, domain: Domain) -> Tensor:
     """At most so many steps of L-BFGS up each draw from its own inputs (b x P x s x d).
 
     Only coordinates that are `free` (d) move, all of them if None.
@@ -265,9 +258,10 @@ def _climb(paths: Drawn, x: Tensor, steps: int, free: Tensor | None = None, regi
 
     def descend(z: Tensor) -> tuple[Tensor, Tensor]:
         value, grad = paths.value_and_grad(z)
-        return value.neg_(), grad.neg_() if free is None else grad.neg_().mul_(free)
+        return value.neg_(), grad.neg_()
 
+    region = domain.region
     if region is not None:
         end = region.climb(descend, x, steps=steps, free=free, joint=False, record=True)
         return region.either(end, x) if steps == SHORT else region.keep(end, x)
-    return lbfgs(descend, x, 0.0, 1.0, steps=steps, max_evaluations=2 * steps + 5, gtol=1e-6).x
+    return descend_in_cube(descend, x, steps=steps, free=free, gtol=1e-6)

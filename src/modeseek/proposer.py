@@ -13,7 +13,6 @@ problem is a batch of one.
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,12 +30,11 @@ from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.dms import Found, State, Suggestion
-from modeseek.embedding import embedding_of
+from modeseek.domain import Domain, is_continuous
 from modeseek.errors import CollapseWarning, ConfigError, FitWarning, SpaceExhausted
 from modeseek.history import APART, SAME_POINT, History, fresh
 from modeseek.knowledge import Knowledge
 from modeseek.notices import WarnOnce
-from modeseek.pseudo import Rounding
 from modeseek.region import Region
 from modeseek.space import LISTABLE, Space
 from modeseek.surrogate import Rho, Surrogate
@@ -314,11 +312,8 @@ def suggest_all(
             None if None in states else State.of_rows([state for state in states if state is not None]),
             stack([history.without_outcome for history in histories]),
             stack([history.constraints for history in histories]) if histories[0].constraints.size else None,
-            common_rounding(proposers),
+            domain=common_domain(proposers),
             left=left,
-            region=proposers[0].region,
-            embedding=embedding_of(_common_space(proposers), device),
-            parents=parents_of(_common_space(proposers), device),
             sem=None if all(np.isnan(sem).all() for sem in errors) else stack(errors),
             reference=None if references[0] is None else stack([point for point in references if point is not None]),
             belief=None if knowledge is None else knowledge.belief(device),
@@ -341,35 +336,9 @@ def _common_space(proposers: Sequence[Proposer]) -> Space:
     return first
 
 
-def common_rounding(proposers: Sequence[Proposer]) -> Rounding | None:
-    """What an evaluation makes of a point, of problems side by side."""
-    return rounding(_common_space(proposers), proposers[0].settings.device, proposers[0].region)
-
-
-def rounding(space: Space, device: torch.device, region: Region | None = None) -> Rounding | None:
-    """What an evaluation in this space makes of a point; None where all parameters are continuous."""
-    continuous = is_continuous(space)
-    if all(continuous):
-        return None
-
-    def snap(x: Tensor) -> Tensor:
-        placed = x if region is None else region.placed(x)
-        points = space.snap(placed.reshape(-1, space.d).cpu().numpy())
-        return torch.from_numpy(points).to(device).view(x.shape)
-
-    return Rounding(snap, torch.tensor(continuous, dtype=torch.bool, device=device))
-
-
-def parents_of(space: Space, device: torch.device) -> Tensor | None:
-    """The coordinates that others depend on; None where all parameters exist everywhere."""
-    parents = {parent for name in space for parent in space[name].when or {}}
-    columns = [i for i, name in enumerate(space.coordinates) if name in parents]
-    return torch.tensor(columns, dtype=torch.int64, device=device) if columns else None
-
-
-def is_continuous(space: Space) -> list[bool]:
-    """Which coordinates of the cube, in order, are of continuous parameters."""
-    return [math.isinf(space[name].size) for name in space.coordinates]
+def common_domain(proposers: Sequence[Proposer]) -> Domain:
+    """Where problems side by side are searched."""
+    return Domain.of(_common_space(proposers), proposers[0].settings.device, proposers[0].region)
 
 
 def remaining(space: Space, known: Array, rng: np.random.Generator, region: Region | None = None) -> Array:

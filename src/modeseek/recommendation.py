@@ -13,8 +13,9 @@ from torch import Tensor
 from modeseek.computing import computing
 from modeseek.constraints import constrain
 from modeseek.dms import MIN_KNOWN_NOISE
+from modeseek.domain import Domain
 from modeseek.history import History
-from modeseek.proposer import Proposer, Stream, best_labelled, generator, rounding
+from modeseek.proposer import Proposer, Stream, best_labelled, generator
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.space import Space
 from modeseek.surrogate import GP, MANY, Surrogate, evenly, fit, log_posterior, theta_of
@@ -84,17 +85,15 @@ def best_expected(proposer: Proposer, objective: GP, history: History) -> Params
         objective: of the history's outcomes.
     """
     settings, space, region = proposer.settings, proposer.space, proposer.region
-    snap = rounding(space, settings.device, region)
+    domain = Domain.of(space, settings.device, region)
     source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
     with computing(settings.device, settings.threads):
         gp: Surrogate = objective
         if history.constraints.size:
             gp = constrain(objective, objective.X, torch.from_numpy(history.constraints)[None].to(objective.X))
-        x, label = pseudo_dataset(
-            gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, rounding=snap, region=region
-        )
+        x, label = pseudo_dataset(gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, domain=domain)
         start = x[:, int(label[0].argmax())]
-        top = polish(gp, start, rho=0.0, rounding=snap, region=region)
+        top = polish(gp, start, rho=0.0, domain=domain)
         points = torch.cat([top, start, x[0]]).cpu().numpy()
         if region is None:
             return space.decode(best_labelled(space.snap(points), gp, 0.0))

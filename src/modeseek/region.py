@@ -25,7 +25,7 @@ from torch import Tensor
 from modeseek.design import sobol
 from modeseek.draws import Draws, Randomness
 from modeseek.errors import ParameterError, SpaceError
-from modeseek.lbfgs import Objective, lbfgs
+from modeseek.lbfgs import Objective, descend_in_cube
 from modeseek.linear import Linear, is_feasible, name_of
 from modeseek.polytope import Empty, Limits, Polytope, nearest_on_lattice
 from modeseek.spg import spg
@@ -230,23 +230,21 @@ class Region:
             joint: one step size for the m points.
         """
         moves = self.free.to(x.device) if free is None else self.free.to(x.device) & free
+        if self.polytope is None:
+            return descend_in_cube(objective, x, steps=steps, free=moves, joint=joint, record=record)
 
         def held(z: Tensor) -> tuple[Tensor, Tensor]:
             value, grad = objective(z.view(x.shape))
             grad = grad * moves
             return (value.sum(-1), grad.flatten(-2)) if joint else (value, grad)
 
-        start = x.flatten(-2) if joint else x
-        if self.polytope is None:
-            most = 2 * steps + 5
-            return lbfgs(held, start, 0.0, 1.0, steps=steps, max_evaluations=most, record=record).x.view(x.shape)
         polytope = self.polytope.on(x.device)
         still = None if free is None else ~moves
 
         def project(z: Tensor) -> Tensor:
             return polytope.project(z.view(x.shape), still).reshape(z.shape)
 
-        end = spg(held, start, project, steps=steps).x.view(x.shape)
+        end = spg(held, x.flatten(-2) if joint else x, project, steps=steps).x.view(x.shape)
         return end if free is not None else polytope.inside(end)
 
     def exact(self, x: Tensor) -> Tensor:

@@ -18,14 +18,13 @@ import torch
 from torch import Tensor
 
 from modeseek.constraints import margins_of
+from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.errors import TrialError
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.paths import ConstrainedPaths, Drawn, Paths, draw_paths, maxima
-from modeseek.pseudo import Rounding
-from modeseek.region import Region
 from modeseek.surrogate import GP, MANY, Hyperparameters
 
 HYPERPARAMETERS = 16  # H, with a share of the functions each
@@ -56,8 +55,7 @@ def sample_optimum(
     several: Several | None = None,
     constraints: Tensor | None = None,
     point: Tensor | None = None,
-    rounding: Rounding | None = None,
-    region: Region | None = None,
+    domain: Domain = CUBE,
 ) -> SampledOptimum:
     """Draw functions from the posterior of each problem, and find their optima.
 
@@ -69,7 +67,7 @@ def sample_optimum(
             observations that they determine them.
         constraints: b x n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
         point: b x d, the recommended one, in the region; None: observed, feasible, of the best posterior mean.
-        rounding, region: as in `paths.maxima`.
+        domain: where to look.
     """
     rows = Draws.of(source, gp.X.shape[:-2])
     if several is None:
@@ -85,7 +83,7 @@ def sample_optimum(
     each = rows.split(H)
     paths = draw_paths(models, -(-draws // H), each)
     drawn = limits.on(paths, rows)
-    found = maxima(drawn, each, rounding, also=everywhere, region=region)
+    found = maxima(drawn, each, domain, also=everywhere)
     at_point = paths.everywhere(everywhere)[..., 0]
     value = found.value
     if isinstance(drawn, ConstrainedPaths):  # without the price of what is violated

@@ -26,7 +26,7 @@ from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
 from modeseek.modes import modes
 from modeseek.paths import MOST_FEATURES, NEAR, QUICK, SPREAD, draw_paths, maxima
-from modeseek.proposer import Proposal, Proposer, Stream, common_rounding, generator, propose_with, remaining
+from modeseek.proposer import Proposal, Proposer, Stream, common_domain, generator, propose_with, remaining
 from modeseek.surrogate import GP
 from modeseek.typing import Array
 
@@ -102,12 +102,11 @@ def _next(
 
 def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
     """Samples of x* and their modes beside the first proposals (b x 1 x d), in the order to take them: b x N x d."""
-    rounding, region = common_rounding(proposers), proposers[0].region
+    domain = common_domain(proposers)
     paths = draw_paths(gp, _draws(count), source).shrunk(SHARE)
-    x = maxima(paths, source, rounding, region=region, quick=True).x
-    centres = modes(x, QUANTILE).centre[..., :MODES, :]
-    centres = centres if region is None else region.repair(centres, x)
-    x = torch.cat([x, centres if rounding is None else rounding.snap(centres)], -2)
+    x = maxima(paths, source, domain, quick=True).x
+    centres = domain.repair(modes(x, QUANTILE).centre[..., :MODES, :], x)
+    x = torch.cat([x, domain.snap(centres)], -2)
     value = paths.everywhere(torch.cat([first, x], -2))
     best = torch.maximum(paths.everywhere(gp.X).amax(-1), value[..., 0])
     return _rows(x, by_gain(value[..., 1:], best))

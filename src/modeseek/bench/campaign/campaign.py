@@ -20,11 +20,11 @@ from modeseek.bench.campaign.replication import Course, Work, parse_method, reco
 from modeseek.bench.methods import make_method, side_by_side_names
 from modeseek.bench.tasks import find_task
 from modeseek.checks import device_of, missing_extra
+from modeseek.domain import is_continuous
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool, no_setup
 from modeseek.execution.progress import progress_bar
-from modeseek.proposer import is_continuous
 
 Engine = Literal["local", "ray", "batch"]
 Records: TypeAlias = Generator[Record, None, None]

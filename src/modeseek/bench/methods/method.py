@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from modeseek.domain import is_continuous
 from modeseek.errors import ConfigError
 from modeseek.history import History, fresh
-from modeseek.proposer import Stream, is_continuous, remaining, seeds
+from modeseek.proposer import Stream, remaining, seeds
 from modeseek.space import Space
 from modeseek.typing import Array
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from modeseek.bench.methods.method import check_history, continues, not_known, timed
 from modeseek.checks import missing_extra
+from modeseek.domain import is_continuous
 from modeseek.history import SAME_POINT, History, fresh
-from modeseek.proposer import is_continuous
 from modeseek.space import Space
 from modeseek.typing import Array
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from modeseek.bench.tasks import Problem, find_task
 from modeseek.config import DMSConfig
-from modeseek.proposer import is_continuous
+from modeseek.domain import is_continuous
 
 PRESET, DEFAULT = "dms-paper", "dms"
 TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
