@@ -20,7 +20,7 @@ from botorch.models.transforms import Log, Normalize
 from botorch.models.transforms.input import InputStandardize
 from botorch.optim import optimize_acqf
 from botorch.test_functions import Branin, Hartmann
-from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from gpytorch.means import LinearMean
 from gpytorch.mlls import ExactMarginalLogLikelihood
 from torch import Tensor
@@ -66,7 +66,8 @@ class Parabolas(EnsembleModel):
 
 MODELS: dict[str, Callable[[], Model]] = {
     "default": gp,
-    "matern": lambda: gp(covar_module=MaternKernel(nu=2.5, ard_num_dims=2)),
+    "matern": lambda: gp(covar_module=MaternKernel(nu=1.5, ard_num_dims=2)),
+    "matern of one input": lambda: gp(covar_module=MaternKernel(nu=2.5, active_dims=[0])),
     "scaled matern": lambda: gp(covar_module=ScaleKernel(MaternKernel(nu=1.5, ard_num_dims=2))),
     "no transforms": lambda: gp(outcome_transform=None, input_transform=None),
     "log outcomes": lambda: set_hyperparameters(
@@ -119,11 +120,12 @@ def test_polishing_ends_in_a_maximum_of_ucb() -> None:
 
 @pytest.mark.parametrize("bounds", [BOUNDS, BOUNDS + 1.0, torch.stack([BOUNDS[0], BOUNDS[0] + 2.0])])
 @pytest.mark.parametrize("transform", [lambda: Normalize(2, bounds=BOUNDS), lambda: InputStandardize(2), lambda: None])
+@pytest.mark.parametrize("kernel", [RBFKernel, MaternKernel])
 @pytest.mark.parametrize("ard_num_dims", [2, None])
 def test_the_closed_form_agrees_with_autograd(
-    bounds: Tensor, transform: Callable[[], object], ard_num_dims: int | None
+    bounds: Tensor, transform: Callable[[], object], kernel: type[Kernel], ard_num_dims: int | None
 ) -> None:
-    model = gp(input_transform=transform(), covar_module=RBFKernel(ard_num_dims=ard_num_dims))
+    model = gp(input_transform=transform(), covar_module=kernel(ard_num_dims=ard_num_dims))
     ours, theirs = closed_form(model, bounds), PosteriorSurrogate.of(model, bounds)
     assert ours is not None
     torch.testing.assert_close(ours.X, theirs.X)

@@ -21,13 +21,16 @@ from botorch.models.transforms.outcome import Standardize
 from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from botorch.sampling.pathwise.utils import get_train_inputs, get_train_targets
 from botorch.utils.transforms import is_fully_bayesian
-from gpytorch.kernels import RBFKernel
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
 from modeseek.design import sobol
+from modeseek.embedding import PLAIN
 from modeseek.errors import ConfigError, ModeseekError
+from modeseek.kernels import MATERN, SQUARED_EXPONENTIAL
+from modeseek.kernels import Kernel as OwnKernel
 from modeseek.surrogate import GP, MIN_VARIANCE, Hyperparameters, Rho, posterior_of
 
 SAMPLE = 256  # points that tell the scale of a model without training targets
@@ -135,8 +138,7 @@ def closed_form(model: Model, bounds: Tensor) -> GP | None:
     if not (
         type(model) is SingleTaskGP
         and type(model.mean_module) is ConstantMean
-        and type(model.covar_module) is RBFKernel
-        and model.covar_module.active_dims is None
+        and (kernel := _own_kernel(model.covar_module)) is not None
         and type(model.likelihood) is GaussianLikelihood
         and type(getattr(model, "outcome_transform", None)) in (Standardize, type(None))
         and type(getattr(model, "input_transform", None)) in (Normalize, InputStandardize, type(None))
@@ -154,8 +156,17 @@ def closed_form(model: Model, bounds: Tensor) -> GP | None:
         noise = model.likelihood.noise.detach().double().view(1)
         y = get_train_targets(model, transformed=True).double()[None]
         mean = model.mean_module.constant.detach().double().view(1)
-        gp = posterior_of(X, y, Hyperparameters(lengthscale, noise), mean)
+        gp = posterior_of(X, y, Hyperparameters(lengthscale, noise), mean, PLAIN.with_kernel(kernel))
     return None if bool(gp.fit_failed) else gp
+
+
+def _own_kernel(kernel: Kernel) -> OwnKernel | None:
+    """GPyTorch's kernel as one of ours, where it is one of all inputs without an output scale; otherwise None."""
+    if kernel.active_dims is not None:
+        return None
+    if type(kernel) is RBFKernel:
+        return SQUARED_EXPONENTIAL
+    return MATERN if type(kernel) is MaternKernel and kernel.nu == 2.5 else None
 
 
 @contextmanager
