@@ -230,16 +230,16 @@ def test_a_branch_with_more_to_gain_is_chosen() -> None:
     hyperparameters = Hyperparameters(lengthscale, torch.tensor([1e-4], dtype=torch.float64))
     gp = posterior_of(X, y, hyperparameters, embedding=embedding_of(space, CPU))
     domain = Domain.of(space, CPU)
-    parents = torch.tensor([space.coordinates.index("model")])
-    assert torch.equal(parents, domain.parents)
+    assert [fork.coordinate for fork in domain.forks] == [space.coordinates.index("model")]
     mode = torch.from_numpy(space.encode({"model": "a", "x": 0.05}))[None]
     pool = torch.from_numpy(space.snap(points(64, space=space)))[None]
-    chosen = Branches(gp, parents).choose(mode, pool, gp, domain)
-    params = space.decode(chosen[0].numpy())
+    params = space.decode(Branches(gp, domain.forks).choose(mode, pool, gp, domain)[0].numpy())
     assert params["model"] == "b"
     assert abs(params["y"] - 0.5) > 0.1
-    pool = pool[:, [space.decode(u)["model"] == "a" for u in pool[0].numpy()]]
-    torch.testing.assert_close(Branches(gp, parents).choose(mode, pool, gp, domain), mode)
+    only_a = pool[:, [space.decode(u)["model"] == "a" for u in pool[0].numpy()]]
+    held = Domain.of(space, CPU, space.region({"model": "a"}))
+    params = space.decode(Branches(gp, held.forks).choose(mode, only_a, gp, held)[0].numpy())
+    assert params["model"] == "a"
 
 
 def test_other_branches_are_looked_at_though_one_is_nearly_solved() -> None:

@@ -12,11 +12,12 @@ from modeseek.errors import ConfigError
 from modeseek.typing import LossWeight, Prediction, Refinement, Solver
 
 Data = Literal["pseudo", "observed", "nothing"]
-Warping = Literal["evidence", "always", "never"]
+Warping = Literal["evidence", "always", "power", "never"]
 Prior = Literal["log-normal", "gamma"]
 KernelName = Literal["se", "matern"]
 NetworkInputs = Literal["centred", "unit"]
 Weights = Literal["restart", "continue"]
+Choosing = Literal["improvement", "label"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +57,14 @@ class DMSConfig:
         beta_min, beta_max, t0: the VP SDE and where it stops early.
         solver, steps: Heun steps of the probability-flow "ode" or of the backward "sde".
         warp: give the outcomes room at the top: with a power transform where the Gaussian process then explains them
-            better ("evidence"), or always ("always"); or only standardize them ("never").
+            better ("evidence"), or always ("always"); with that transform alone, and no floor ("power"); or only
+            standardize them ("never").
         kernel: of the Gaussian process: the squared exponential ("se"), or Matérn's with ν = 5/2 ("matern"), which
             takes functions for less smooth.
         noise_prior: of the noise variance: BoTorch's ("log-normal"), or one that also believes in outcomes without
             noise ("gamma").
+        choose_by: which choices of Categorical parameters come next: those with the greatest expected "improvement"
+            (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
@@ -95,6 +99,7 @@ class DMSConfig:
     warp: Warping = "evidence"
     kernel: KernelName = "matern"
     noise_prior: Prior = "gamma"
+    choose_by: Choosing = "improvement"
     one_hill: float = 0.2
     quantile: float = 0.3
     predict: Prediction = "noise"
@@ -117,6 +122,7 @@ class DMSConfig:
             ("warp", Warping),
             ("kernel", KernelName),
             ("noise_prior", Prior),
+            ("choose_by", Choosing),
             ("predict", Prediction),
             ("network_inputs", NetworkInputs),
             ("after_fall_back", Weights),
@@ -167,6 +173,7 @@ class DMSConfig:
             warp="never",
             kernel="se",
             noise_prior="log-normal",
+            choose_by="label",
             one_hill=0.0,
             epochs=100,
             hold_epochs=20,

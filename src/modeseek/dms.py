@@ -33,7 +33,7 @@ from modeseek.informed import Belief, Conviction, InformedGP
 from modeseek.kernels import KERNELS
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve, improve_one
-from modeseek.outcome_transforms import OutcomeMap, mapped_by_standardize, mapped_by_warp
+from modeseek.outcome_transforms import OutcomeMap, mapped_by_power, mapped_by_standardize, mapped_by_warp
 from modeseek.pseudo import polish, pseudo_dataset, spread
 from modeseek.stacking import Stack
 from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
@@ -140,10 +140,10 @@ def suggest(
     conviction = None if belief is None else belief.after(X, Y, constraints)
     gp = gp if conviction is None else informed(gp, conviction)
     branches = None
-    if domain.parents is not None and Y.ndim < X.ndim:  # of several, labels compare branches themselves
-        own_shape = replace(config, warp="never")
-        own = fit_surrogate(X, Y, own_shape, None, pending, domain.embedding, sem)
-        branches = Branches(own, domain.parents, conviction)
+    forks = tuple(fork for fork in domain.forks if fork.has_children or config.choose_by == "improvement")
+    if forks and config.round_inputs and Y.ndim < X.ndim:  # of several, labels compare branches themselves
+        by_turns = replace(config, warp="never" if config.warp == "never" or X.shape[-2] % 2 == 0 else "power")
+        branches = Branches(fit_surrogate(X, Y, by_turns, None, pending, domain.embedding, sem), forks, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -258,7 +258,7 @@ def seek(
             rival = polish(gp, best.squeeze(-2), rho=rho, domain=domain)
             labels = gp.label(torch.stack([x_next, rival], -2), rho).nan_to_num(nan=-torch.inf)
             x_next = torch.where((labels[..., 1] > labels[..., 0])[..., None], rival, x_next)
-    if branches is not None and domain.rounding is not None:
+    if branches is not None:
         x_next = branches.choose(x_next, x, gp, domain)
     clock.lap("mode")
     return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
@@ -340,7 +340,7 @@ def _shaped(
     def explained(y: Tensor, log_slope: Tensor) -> Tensor:
         return evidence(X[..., some, :], y[..., some], embedding, prior) + log_slope[..., some].sum(-1)
 
-    return mapped_by_warp(Y, explained)
+    return mapped_by_power(Y, explained) if warping == "power" else mapped_by_warp(Y, explained)
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:

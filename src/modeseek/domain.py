@@ -20,6 +20,7 @@ from modeseek.design import sobol
 from modeseek.draws import Randomness
 from modeseek.embedding import PLAIN, Embedding, embedding_of
 from modeseek.lbfgs import Objective, descend_in_cube
+from modeseek.parameters import Categorical
 from modeseek.region import Region
 from modeseek.space import Space
 
@@ -31,6 +32,14 @@ class Rounding(NamedTuple):
     continuous: Tensor  # d, the coordinates that it leaves as they are
 
 
+class Fork(NamedTuple):
+    """A parameter whose values make branches: one that others depend on, or a choice without order."""
+
+    coordinate: int
+    values: Tensor  # all coordinates that it can have
+    has_children: bool  # whether others depend on it
+
+
 @dataclass(frozen=True)
 class Domain:
     """Where a search happens; the same for all problems of a batch."""
@@ -38,12 +47,12 @@ class Domain:
     rounding: Rounding | None = None  # None: all parameters are continuous
     region: Region | None = None  # None: all of the cube
     embedding: Embedding = PLAIN  # how the surrogate sees a point
-    parents: Tensor | None = None  # the coordinates that others depend on; None: all exist everywhere
+    forks: tuple[Fork, ...] = ()
 
     @classmethod
     def of(cls, space: Space, device: torch.device, region: Region | None = None) -> Domain:
         """The domain of a space, or of a region of it."""
-        return cls(rounding_of(space, device, region), region, embedding_of(space, device), parents_of(space, device))
+        return cls(rounding_of(space, device, region), region, embedding_of(space, device), forks_of(space, device))
 
     def without_rounding(self) -> Domain:
         """The same with every parameter taken for continuous."""
@@ -72,6 +81,17 @@ class Domain:
     def snap(self, x: Tensor) -> Tensor:
         """The points (... x d) that would be evaluated for these, but for constraints."""
         return x if self.rounding is None else self.rounding.snap(x)
+
+    def changed(self, x: Tensor, fork: Fork) -> Tensor:
+        """Points (b x m x d) with each of v values of a fork in turn, where that is allowed: b x (m·v) x d."""
+        v = len(fork.values)
+        before = x.unsqueeze(-2).expand(*x.shape[:-1], v, x.shape[-1])
+        after = before.clone()
+        after[..., fork.coordinate] = fork.values
+        after = self.snap(after)
+        if self.region is not None:
+            after = torch.where(self.region.contains(after)[..., None], after, before)
+        return after.flatten(-3, -2)
 
     def exact(self, x: Tensor) -> Tensor:
         """The points (... x d) that would be evaluated for these."""
@@ -121,8 +141,11 @@ def is_continuous(space: Space) -> list[bool]:
     return [math.isinf(space[name].size) for name in space.coordinates]
 
 
-def parents_of(space: Space, device: torch.device) -> Tensor | None:
-    """The coordinates that others depend on; None where all parameters exist everywhere."""
+def forks_of(space: Space, device: torch.device) -> tuple[Fork, ...]:
+    """The parameters of a space whose values make branches."""
     parents = {parent for name in space for parent in space[name].when or {}}
-    columns = [i for i, name in enumerate(space.coordinates) if name in parents]
-    return torch.tensor(columns, dtype=torch.int64, device=device) if columns else None
+    return tuple(
+        Fork(i, torch.from_numpy(space[name].centres()).to(device), name in parents)
+        for i, name in enumerate(space.coordinates)
+        if name in parents or (isinstance(space[name], Categorical) and space[name].size > 1)
+    )

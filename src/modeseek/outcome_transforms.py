@@ -103,7 +103,7 @@ def mapped_by_warp(Y: Tensor, evidence: Evidence | None = None) -> tuple[Tensor,
 
     The evidence is asked before the floor, which cannot be undone: densities on either side of it do not compare.
     """
-    y, by_power = _mapped_by_power(Y, evidence)
+    y, by_power = mapped_by_power(Y, evidence)
     floor = floor_of(y)
     y, third = _scaled(torch.maximum(y, floor))
     return y, by_power._replace(floor=floor, third=third)
@@ -115,10 +115,11 @@ def power(Y: Tensor, evidence: Evidence | None = None) -> Tensor:
     Args:
         evidence: of the model that is to be fitted, which decides on the transform; None: it is always used.
     """
-    return _mapped_by_power(Y, evidence)[0]
+    return mapped_by_power(Y, evidence)[0]
 
 
-def _mapped_by_power(Y: Tensor, evidence: Evidence | None) -> tuple[Tensor, OutcomeMap]:
+def mapped_by_power(Y: Tensor, evidence: Evidence | None) -> tuple[Tensor, OutcomeMap]:
+    """As `power`, and the map."""
     plain, first = _scaled(Y, BAD_OUTLIER)
     lam = most_normal_power(plain)
     shaped = yeo_johnson(plain, lam)

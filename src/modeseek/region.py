@@ -167,6 +167,10 @@ class Region:
         points = points[self._contains(points)]
         return points[self.feasible(points)]
 
+    def contains(self, x: Tensor) -> Tensor:
+        """Which points (... x d), whose discrete coordinates are values, meet every constraint: ..."""
+        return self._contains(x.cpu()).to(x.device) & self.feasible(x)
+
     def _contains(self, points: Tensor, tolerance: float = SAME) -> Tensor:
         if self.polytope is None:
             return torch.ones_like(points[..., 0], dtype=torch.bool)
