@@ -3,15 +3,21 @@
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
+from botorch.test_functions.synthetic import ConstrainedGramacy
+from botorch.utils.multi_objective.pareto import is_non_dominated
 from scipy import stats
 
+import modeseek as ms
 from modeseek.config import DMSConfig
-from modeseek.constraints import constrain
+from modeseek.constraints import bilog, constrain
 from modeseek.dms import suggest
-from modeseek.objectives import improve_one
+from modeseek.draws import Draws
+from modeseek.objectives import improve_one, leaders_of
 from modeseek.outcome_transforms import standardize
+from modeseek.pseudo import around
 from modeseek.surrogate import Surrogate, fit
 
 CONFIG = DMSConfig(m=200, S=100, epochs=60, steps=20)
@@ -76,3 +82,54 @@ def test_nothing_feasible_yet_leads_towards_the_feasible_region() -> None:
     config = dataclasses.replace(CONFIG, rho=0.0)
     out = suggest(X, Y, config, torch.Generator().manual_seed(0), constraints=constraints)
     assert out.x_next[0, 0] < 0.35
+
+
+def test_bilog_keeps_signs_order_and_knows_no_units() -> None:
+    g = torch.tensor([[-300.0, -2.0, -1e-3, 0.0, 1e-3, 2.0, 50.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0]]).double()
+    shaped = bilog(g)
+    assert shaped.sign().equal(g.sign())
+    assert (shaped[0].diff() > 0).all()
+    for scale in (1e-200, 1e-3, 1e200):
+        torch.testing.assert_close(bilog(scale * g), shaped)
+    assert bilog(torch.zeros(1, 4)).equal(torch.zeros(1, 4))
+
+
+def test_leaders_are_the_best_feasible_inputs() -> None:
+    means = torch.tensor([[[1.0], [3.0], [2.0]], [[1.0], [3.0], [2.0]]]).double()
+    counted = torch.tensor([[True, False, True], [False, False, False]])
+    assert leaders_of(means, counted).tolist() == [[False, False, True], [True, True, True]]
+    two = torch.rand(4, 30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    leads = leaders_of(two, torch.ones(4, 30, dtype=torch.bool))
+    for row, lead in zip(two, leads, strict=True):
+        assert lead.equal(is_non_dominated(row))
+
+
+def test_points_around_are_near_and_far_and_of_those_chosen() -> None:
+    x = torch.tensor([[[0.2, 0.2], [0.8, 0.8]], [[0.1, 0.9], [0.9, 0.1]]]).double()
+    chosen = torch.tensor([[True, False], [True, True]])
+    points = around(x, chosen, Draws.of(torch.Generator().manual_seed(0), (2,)))
+    assert ((points >= 0) & (points <= 1)).all()
+    distance = torch.cdist(points, x)
+    assert distance[0, :, 0].min() < 1e-3
+    assert distance[0, :, 0].max() > 0.2
+    assert (distance[0, :40, 1] > 0.5).all()  # these are close to the first input, the second was not chosen
+    assert (distance[1, :40].amin(-1) < 0.05).all()
+    assert (distance[1, :40].argmin(-1).unique()).tolist() == [0, 1]
+
+
+def test_an_optimum_on_the_border_is_found_sharply() -> None:
+    """The constrained toy of Gramacy et al. (2016), whose optimum is on the border of one constraint."""
+    problem = ConstrainedGramacy()
+
+    def toy(x: np.ndarray) -> tuple[float, list[float]]:
+        at = torch.from_numpy(x)[None]
+        return float(problem.evaluate_true(at)), (-problem.evaluate_slack_true(at)[0]).tolist()
+
+    found = []
+    for seed in range(3):
+        best = ms.minimize(
+            toy, ms.Space.box([0, 0], [1, 1]), 35, seed=seed, config=DMSConfig.fast(), progress=False
+        ).best
+        assert best is not None
+        found.append(best.value)
+    assert np.median(found) < float(problem.optimal_value) + 1e-4

@@ -120,7 +120,8 @@ def test_labels_are_finite_and_lead_back_from_anywhere() -> None:
     X = torch.rand(1, 3, 2, dtype=torch.float64, generator=generator(0))
     one = fit(X.expand(2, 1, 3, 2), torch.zeros(2, 1, 3, dtype=torch.float64))
     high = torch.full((1, 1, 2), 500.0, dtype=torch.float64)  # a front that nothing reaches
-    gp = ImprovementGP(one, Boxes(high, high + 1e4, torch.zeros(1, 1, dtype=torch.float64)))
+    boxes = Boxes(high, high + 1e4, torch.zeros(1, 1, dtype=torch.float64))
+    gp = ImprovementGP(one, boxes, torch.ones(1, 3, dtype=torch.bool))
     label, grad = gp.label_and_grad(torch.rand(1, 8, 2, dtype=torch.float64, generator=generator(1)), 1.0)
     assert label.isfinite().all()
     assert grad.isfinite().all()

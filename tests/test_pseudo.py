@@ -121,7 +121,7 @@ def test_rounded_inputs_are_labelled_where_they_are_evaluated() -> None:
 def test_polish_climbs_to_an_optimum() -> None:
     gp = some_gp(b=3, d=3)
     x = sobol(1, gp.X.shape[-1], generator(3), tuple(gp.X.shape[:-2]))[..., 0, :]
-    top = polish(gp, x, rho=1.0)
+    top = polish(gp, x[..., None, :], rho=1.0)
     assert (gp.label(top[..., None, :], 1.0) >= gp.label(x[..., None, :], 1.0)).all()
     _, grad = gp.label_and_grad(top[..., None, :], 1.0)
     inside = (top > 0) & (top < 1)
@@ -132,7 +132,7 @@ def test_rounded_polish_moves_along_continuous_coordinates_only() -> None:
     gp = some_gp(b=3, d=3)
     rounding = halves(gp.X.shape[-1], 1)
     x = sobol(1, gp.X.shape[-1], generator(3), tuple(gp.X.shape[:-2]))[..., 0, :]
-    top = polish(gp, x, rho=1.0, domain=Domain(rounding))
+    top = polish(gp, x[..., None, :], rho=1.0, domain=Domain(rounding))
     assert top.equal(rounding.snap(top))
     start = rounding.snap(x)[..., None, :]
     assert (gp.label(top[..., None, :], 1.0) >= gp.label(start, 1.0) - 1e-12).all()

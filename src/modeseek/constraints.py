@@ -1,8 +1,8 @@
 """Black-box constraints: a GP for each, and how likely an input is to be feasible.
 
-With g_j = −c_j (an input is feasible where every c_j ≤ 0), a GP on each g_j and its standardized threshold t_j, the
-probability of being feasible has the logarithm −L = Σ_j log Φ(z_j), z_j = (μ_j − t_j)/σ_j. What proposals make of it
-is in improvement.py. What is expected to be best (recommendation.py) has the label
+With g_j = −c_j (an input is feasible where every c_j ≤ 0), a GP on each g_j after `bilog`, standardized like its
+threshold t_j, the probability of being feasible has the logarithm −L = Σ_j log Φ(z_j), z_j = (μ_j − t_j)/σ_j. What
+proposals make of it is in improvement.py. What is expected to be best (recommendation.py) has the label
 
     ŷ(x) = μ(x) + ρσ(x) − log(1 + L(x))
 
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.outcome_transforms import BAD_OUTLIER, standardize
-from modeseek.surrogate import GP, Rho, fit
+from modeseek.surrogate import GP, LOG_NORMAL, NoisePrior, Rho, fit
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -72,13 +72,28 @@ class ConstrainedGP:
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
     """The GP of the objective with those of the constraints (b x n x q), observed at X (b x n x d)."""
-    return ConstrainedGP(objective, *margins_of(X, constraints, objective.embedding))
+    return ConstrainedGP(objective, *margins_of(X, constraints, objective.embedding, objective.prior))
 
 
-def margins_of(X: Tensor, constraints: Tensor, embedding: Embedding = PLAIN) -> tuple[GP, Tensor]:
-    """A GP of each margin, q x b, and its threshold, q x b, from constraints (b x n x q, feasible where at most 0)."""
-    g = -constraints.movedim(-1, 0)
+def margins_of(
+    X: Tensor, constraints: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL
+) -> tuple[GP, Tensor]:
+    """A GP of each margin, q x b, and its threshold, q x b, from constraints (b x n x q, feasible where at most 0).
+
+    Embedding and prior of the noise are the objective's: constraints come from the same evaluations.
+    """
+    g = bilog(-constraints.movedim(-1, 0))
     # The threshold goes through the same map as the margins, as one more of them.
     standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), BAD_OUTLIER)
-    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1], embedding=embedding)
+    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1], embedding=embedding, prior=prior)
     return margins, standardized[..., -1]
+
+
+def bilog(g: Tensor) -> Tensor:
+    """Margins (b x n) with room around 0, where it is decided who is feasible: sign(g) log(1 + |g|/median |g|).
+
+    As in SCBO (Eriksson and Poloczek 2021), which has no median: the units of a constraint should not matter.
+    """
+    size = g.abs().median(-1, keepdim=True).values
+    size = torch.where(size > 0, size, g.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(g.dtype).tiny))
+    return g.sign() * (g.abs() / size).log1p()

@@ -34,12 +34,13 @@ from modeseek.kernels import KERNELS
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve, improve_one
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_power, mapped_by_standardize, mapped_by_warp
-from modeseek.pseudo import polish, pseudo_dataset, spread
+from modeseek.pseudo import around, polish, pseudo_dataset, spread
 from modeseek.stacking import Stack
 from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
+RIVALS = 4  # points near what is to be improved on that are climbed from besides the mode
 APART = 4.0  # times the resolution of the model: how far pseudo-inputs are apart if they shall be
 MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
@@ -253,11 +254,13 @@ def seek(
     # Line 16: x_next ← MeanShift({x*_s})
     x_next = mode = _mode(x_star, config.quantile, domain)
     if config.polish:
-        x_next = polish(gp, mode, rho=rho, domain=domain)
+        starts = mode.unsqueeze(-2)
         if isinstance(gp, ImprovementGP):  # whose hills are narrow: the one of the mode need not be the highest
-            rival = polish(gp, best.squeeze(-2), rho=rho, domain=domain)
-            labels = gp.label(torch.stack([x_next, rival], -2), rho).nan_to_num(nan=-torch.inf)
-            x_next = torch.where((labels[..., 1] > labels[..., 0])[..., None], rival, x_next)
+            near = domain.snap(domain.repair(around(gp.X, gp.leaders, draws), x))
+            top = gp.label(near, rho).nan_to_num(nan=-torch.inf).topk(RIVALS, -1).indices
+            near = near.gather(-2, top[..., None].expand(*top.shape, d))
+            starts = torch.cat([starts, best, near], -2)
+        x_next = polish(gp, starts, rho=rho, domain=domain)
     if branches is not None:
         x_next = branches.choose(x_next, x, gp, domain)
     clock.lap("mode")
@@ -401,9 +404,8 @@ def row_of(tree: Tree, i: int, dim: int = 0) -> Tree:
     if isinstance(value, Tensor):
         return cast(Tree, value.narrow(dim, i, 1))
     if isinstance(value, ImprovementGP):  # objectives and constraints stand before the batch
-        rows = {
-            name: row_of(part, i, int(name not in ("boxes", "top", "conviction"))) for name, part in vars(value).items()
-        }
+        first = ("boxes", "leaders", "top", "conviction")  # these have the batch first
+        rows = {name: row_of(part, i, int(name not in first)) for name, part in vars(value).items()}
         return cast(Tree, replace(value, **rows))
     if isinstance(value, tuple):
         return cast(Tree, type(value)(*(row_of(part, i, dim) for part in value)))

@@ -36,7 +36,7 @@ from modeseek.design import sobol
 from modeseek.informed import Conviction
 from modeseek.surrogate import GP, Hyperparameters, Rho
 
-MIN_SIGMA = 1e-3  # of ρσ, where ρ is 0
+MIN_SIGMA = 1e-6  # of ρσ, where ρ is 0
 UNBOUNDED = 1e4  # the height of a box without end, in standard deviations of an objective
 SPREAD = 256
 FAR = -1e4  # under it 1 + z·mills is rounding error, and 1/z² is right to 3/z⁴
@@ -57,6 +57,7 @@ class ImprovementGP:
 
     objectives: GP  # M x b
     boxes: Boxes
+    leaders: Tensor  # b x n, the inputs that others must improve on
     margins: GP | None = None  # q x b
     thresholds: Tensor | None = None  # q x b
     top: Tensor | None = None  # t*, b; None: 0

@@ -102,12 +102,28 @@ def _improving(gp: GP, X: Tensor, constraints: Tensor | None, reference: Tensor 
     counted = torch.ones(inputs.shape[:-1], dtype=torch.bool, device=X.device)
     margins = thresholds = None
     if constraints is not None:
-        margins, thresholds = margins_of(X, constraints, gp.embedding)
+        margins, thresholds = margins_of(X, constraints, gp.embedding, gp.prior)
         pending = inputs[..., n:, :]
         mu, _ = margins.posterior(pending.expand(len(thresholds), *pending.shape))
         counted = torch.cat([(constraints <= 0).all(-1), (mu >= thresholds[..., None]).all(0)], -1)
     means = gp.posterior(gp.X)[0].movedim(0, -1)  # b x n x M
-    return ImprovementGP(gp, boxes_above(means, counted, reference), margins, thresholds).with_top()
+    boxes = boxes_above(means, counted, reference)
+    return ImprovementGP(gp, boxes, leaders_of(means, counted), margins, thresholds).with_top()
+
+
+def leaders_of(means: Tensor, counted: Tensor) -> Tensor:
+    """Which of the means (b x n x M) that count (b x n) make the front, or of one objective are the best: b x n.
+
+    All of them where none counts.
+    """
+    rows, count = means.reshape(-1, *means.shape[-2:]), counted.reshape(-1, counted.shape[-1])
+    leads = torch.ones_like(count)
+    for i, row in enumerate(rows):
+        if bool(count[i].any()):
+            front = row[count[i]]
+            leads[i] = False
+            leads[i, count[i]] = non_dominated(front) if row.shape[-1] > 1 else (front == front.amax(0)).squeeze(-1)
+    return leads.view(counted.shape)
 
 
 def boxes_above(means: Tensor, counted: Tensor, reference: Tensor | None = None) -> Boxes:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from modeseek.domain import CUBE, Domain
-from modeseek.draws import Randomness
+from modeseek.draws import Draws, Randomness
 from modeseek.sketch import for_climbing
 from modeseek.surrogate import Rho, Surrogate
 from modeseek.typing import Refinement
 
 POLISH_STEPS = 50
+NEARBY, DISTANCES = 128, (-4, -0.5)  # points around others, and the powers of ten of how far they are
 
 
 def pseudo_dataset(
@@ -58,19 +59,33 @@ def spread(x: Tensor, y: Tensor) -> Tensor:
     return (x - best).abs().amax(-1).median(-1).values
 
 
-def polish(gp: Surrogate, x: Tensor, *, rho: Rho, domain: Domain = CUBE) -> Tensor:
-    """The optimum of μ + ρσ in the domain that a climb from x (b x d) ends in: b x d.
+def around(x: Tensor, chosen: Tensor, draws: Draws) -> Tensor:
+    """NEARBY points of the cube, from very close to some of the inputs (b x n x d) to far from them: b x NEARBY x d.
 
-    With rounding, its continuous coordinates are the optimum for its discrete ones, and those are x's or those of the
-    climb that knows no rounding, whichever has the better label.
+    Args:
+        chosen: b x n, which inputs.
+        draws: for b rows.
     """
-    top = refine_inputs(gp, x.unsqueeze(-2), K=POLISH_STEPS, rho=rho, domain=domain)
+    *batch, _, d = x.shape
+    order = chosen.double().argsort(dim=-1, descending=True, stable=True)
+    turn = (draws.rand(NEARBY, dtype=x.dtype).view(*batch, NEARBY).to(x) * chosen.sum(-1, keepdim=True)).long()
+    start = x.gather(-2, order.gather(-1, turn)[..., None].expand(*batch, NEARBY, d))
+    distance = torch.logspace(*DISTANCES, NEARBY, dtype=x.dtype, device=x.device)[:, None]
+    return (start + distance * draws.randn(NEARBY, d, dtype=x.dtype).view(*batch, NEARBY, d).to(x)).clamp(0, 1)
+
+
+def polish(gp: Surrogate, x: Tensor, *, rho: Rho, domain: Domain = CUBE) -> Tensor:
+    """The best optimum of μ + ρσ in the domain that climbs from x (b x s x d) end in: b x d.
+
+    With rounding, its continuous coordinates are the optimum for its discrete ones, and those are some of x's or those
+    of a climb that knows no rounding, whichever has the best label.
+    """
+    tops = refine_inputs(gp, x, K=POLISH_STEPS, rho=rho, domain=domain)
     if domain.rounding is not None:
-        starts = domain.exact(torch.cat([x.unsqueeze(-2), top], -2))
+        starts = domain.exact(torch.cat([x, tops], -2))
         tops = refine_inputs(gp, starts, K=POLISH_STEPS, rho=rho, free=domain.continuous, domain=domain)
-        best = gp.label(tops, rho).argmax(-1)[..., None, None]
-        top = tops.gather(-2, best.expand_as(tops[..., :1, :]))
-    return top.squeeze(-2)
+    best = gp.label(tops, rho).nan_to_num(nan=-torch.inf).argmax(-1)[..., None, None]
+    return tops.gather(-2, best.expand_as(tops[..., :1, :])).squeeze(-2)
 
 
 def refine_inputs(

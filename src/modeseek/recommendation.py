@@ -92,9 +92,9 @@ def best_expected(proposer: Proposer, objective: GP, history: History) -> Params
         if history.constraints.size:
             gp = constrain(objective, objective.X, torch.from_numpy(history.constraints)[None].to(objective.X))
         x, label = pseudo_dataset(gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, domain=domain)
-        start = x[:, int(label[0].argmax())]
+        start = x[:, [int(label[0].argmax())]]
         top = polish(gp, start, rho=0.0, domain=domain)
-        points = torch.cat([top, start, x[0]]).cpu().numpy()
+        points = torch.cat([top, start[0], x[0]]).cpu().numpy()
         if region is None:
             return space.decode(best_labelled(space.snap(points), gp, 0.0))
         settled = region.settle(points)

@@ -20,7 +20,6 @@ from torch import Tensor
 from modeseek.constraints import margins_of
 from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
-from modeseek.embedding import PLAIN, Embedding
 from modeseek.errors import TrialError
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.outcome_transforms import OutcomeMap
@@ -74,7 +73,7 @@ def sample_optimum(
         several = drawn_or_fitted(gp, min(HYPERPARAMETERS, draws), rows)
     models, scale = several
     H, d = len(models.X), gp.X.shape[-1]
-    limits = _Limits.of(gp.X, constraints, gp.embedding)
+    limits = _Limits.of(gp, constraints)
     if point is None:
         mu = (models.posterior(models.X)[0] * scale[..., None]).mean(0)
         best = torch.where(limits.recommendable, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
@@ -106,7 +105,7 @@ def as_fitted(gp: GP) -> Several:
 
 def recommended(gp: GP, constraints: Tensor | None) -> Tensor:
     """Which of the observed inputs of each problem has the best posterior mean and is feasible: b."""
-    allowed = _Limits.of(gp.X, constraints, gp.embedding).recommendable
+    allowed = _Limits.of(gp, constraints).recommendable
     mu = gp.posterior(gp.X)[0]
     return torch.where(allowed, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
 
@@ -164,15 +163,16 @@ class _Limits(NamedTuple):
     thresholds: Tensor | None = None  # q x b
 
     @classmethod
-    def of(cls, X: Tensor, constraints: Tensor | None, embedding: Embedding = PLAIN) -> _Limits:
-        """From constraints (b x n x q) observed at X (b x n x d); TrialError where no observation is feasible."""
+    def of(cls, gp: GP, constraints: Tensor | None) -> _Limits:
+        """From constraints (b x n x q) observed with the objective; TrialError where no observation is feasible."""
+        X = gp.X
         if constraints is None or constraints.shape[-1] == 0:
             every = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
             return cls(every, every)
         feasible = (constraints <= 0).all(-1)
         if not bool(feasible.any(-1).all()):
             raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
-        margins, thresholds = margins_of(X, constraints, embedding)
+        margins, thresholds = margins_of(X, constraints, gp.embedding, gp.prior)
         probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)
         return cls(feasible, torch.where(probable.any(-1, keepdim=True), probable, feasible), margins, thresholds)
 
