@@ -265,6 +265,7 @@ _BEFORE: dict[str, Any] = {
     "kernel": "se",
     "noise_prior": "log-normal",
     "one_hill": 0.0,
+    "choose_by": "label",
 }
 
 

@@ -127,5 +127,9 @@ class Mixed(Embedding):
 
 def embedding_of(space: Space, device: torch.device) -> Embedding:
     """The features of a space's points."""
-    has_choices = any(isinstance(space[name], Categorical) for name in space)
-    return Mixed(space, device) if has_choices or space.conditions else PLAIN
+    return Mixed(space, device) if has_choices(space) or space.conditions else PLAIN
+
+
+def has_choices(space: Space) -> bool:
+    """Whether some parameters are Categorical."""
+    return any(isinstance(space[name], Categorical) for name in space)

@@ -32,6 +32,7 @@ from modeseek.bench.tasks import Problem, find_task
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
+from modeseek.embedding import has_choices
 from modeseek.errors import ConfigError
 from modeseek.history import History
 from modeseek.typing import Array
@@ -61,13 +62,17 @@ class Work:
 
     @property
     def config(self) -> DMSConfig | None:
-        """The DMS configuration that it runs with, None for other methods."""
+        """The DMS configuration that it runs with, None for other methods.
+
+        How choices are made is of no effect where there are none, and is then as in records older than that setting.
+        """
         base, changes = parse_method(self.method)
         if base not in PRESETS:
             return None
         problem = find_task(self.task)
         config = problem.config(PRESETS[base]) if base in OF_THE_PAPER else PRESETS[base](problem.d)
-        return dataclasses.replace(config, name=self.method, **changes) if changes else config
+        config = dataclasses.replace(config, name=self.method, **changes) if changes else config
+        return config if has_choices(problem.space) else dataclasses.replace(config, choose_by="label")
 
     @property
     def key(self) -> str:
