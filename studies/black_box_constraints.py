@@ -1,4 +1,4 @@
-"""Black-box constraints: the best feasible value by evaluations (`python -m studies.black_box_constraints runs.jsonl`).
+"""Black-box constraints: the best feasible value by evaluations (`python -m studies.black_box_constraints`).
 
 BoTorch's constrained test functions, without noise, each optimizer from the same 10 Sobol points. The table has the
 best feasible value: median over seeds, the worst seed, and how many seeds have found a feasible point.
@@ -48,7 +48,7 @@ def best(record: dict[str, Any], n: int) -> float:
 
 
 def main() -> None:
-    found = asked_for(__doc__, PROBLEMS, task, OTHERS, max(AT))
+    found = asked_for("black_box_constraints", __doc__, PROBLEMS, task, OTHERS, max(AT))
     columns = " | ".join(f"after {n}: median, worst, feasible" for n in AT)
     print(f"| problem | method | {columns} | seconds per proposal |")
     print("|---|---|" + "---|" * (len(AT) + 1))

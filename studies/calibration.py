@@ -32,9 +32,9 @@ from torch import Tensor
 
 from modeseek.config import DMSConfig, KernelName
 from modeseek.design import sobol
-from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
 from modeseek.embedding import PLAIN
+from modeseek.fitting import fit_mapped
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.kernels import KERNELS, SQUARED_EXPONENTIAL, half_squares
 from modeseek.outcome_transforms import OutcomeMap, Scaling

@@ -1,8 +1,8 @@
 """How the surrogate should see choices: as bins in a row, or all equally far apart (`python -m studies.choices`).
 
 Mixed functions of choices and numbers. Root-mean-square error of the surrogate at 500 random points, over the standard
-deviation of the function there, after n random observations: mean and standard error of 20 seeds. With `--trials`, the
-best value of so many evaluations instead, 8 seeds side by side; the optimum of all is 0.
+deviation of the function there, after n random observations: mean and standard error of 20 seeds. What that makes of a
+run is in studies/mixed.py.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ import numpy as np
 import torch
 
 import modeseek as ms
-from modeseek import proposer
 from modeseek.config import DMSConfig
-from modeseek.dms import fit_mapped
 from modeseek.embedding import PLAIN, Embedding, embedding_of
-from modeseek.history import History
-from modeseek.proposer import Proposer, Settings, propose_all
+from modeseek.fitting import fit_mapped
 
 Problem = tuple[ms.Space, Callable[[dict[str, Any]], float]]
 CPU = torch.device("cpu")
@@ -82,21 +79,6 @@ def error(problem: str, way: str, n: int, seed: int) -> float:
     return float((expected - Y[n:]).square().mean().sqrt() / Y[n:].std())
 
 
-def best(problem: str, way: str, trials: int, seeds: int = 8) -> np.ndarray:
-    """The best value of each run."""
-    space, f = PROBLEMS[problem]()
-    proposer.embedding_of = WAYS[way]  # type: ignore[attr-defined]
-    runs = [Proposer(space, Settings.of(seed=seed)) for seed in range(seeds)]
-    points: list[list[Any]] = [[] for _ in runs]
-    values: list[list[float]] = [[] for _ in runs]
-    for i in range(trials):
-        histories = [History.of(x, -np.array(y), d=space.d) for x, y in zip(points, values, strict=True)]
-        for x, y, proposal in zip(points, values, propose_all(runs, histories, i), strict=True):
-            x.append(proposal.point)
-            y.append(f(space.decode(proposal.point)))
-    return np.array(values).min(1)
-
-
 def _text(numbers: Any) -> str:
     numbers = np.array(numbers)
     return f"{numbers.mean():.4f} ± {numbers.std(ddof=1) / math.sqrt(len(numbers)):.4f}"
@@ -105,15 +87,8 @@ def _text(numbers: Any) -> str:
 def main() -> None:
     """Print a row per problem and way."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int)
     parser.add_argument("--problem", default=",".join(PROBLEMS))
     args = parser.parse_args()
-    if args.trials is not None:
-        print(f"| problem | way | best of {args.trials} |\n|---|---|---|")
-        for problem in args.problem.split(","):
-            for way in WAYS:
-                print(f"| {problem} | {way} | {_text(best(problem, way, args.trials))} |", flush=True)
-        return
     print("| problem | way | n = 15 | n = 30 | n = 60 |\n|---|---|---|---|---|")
     for problem in args.problem.split(","):
         for way in WAYS:

@@ -141,7 +141,7 @@ SAMPLERS: dict[str, Callable[[int], optuna.samplers.BaseSampler]] = {
     "TPE, multivariate, grouped": lambda seed: optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True),
     "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),
 }
-OPTIMIZER = "modeseek.Optimizer"
+OURS: dict[str, ms.DMSConfig | None] = {"modeseek.Optimizer": None}
 
 
 def suggest(trial: optuna.Trial, space: ms.Space) -> dict[str, Any]:
@@ -160,18 +160,18 @@ def suggest(trial: optuna.Trial, space: ms.Space) -> dict[str, Any]:
     return params
 
 
-def sampled(method: str, toy: str, seed: int, trials: int) -> list[float]:
+def sampled(method: str, toy: Toy, seed: int, trials: int) -> list[float]:
     """The values of a study."""
-    space, f = TOYS[toy]()
+    space, f = toy
     study = optuna.create_study(sampler=SAMPLERS[method](seed))
     study.optimize(lambda trial: f(suggest(trial, space)), n_trials=trials)
     return [float(trial.value or 0.0) for trial in study.trials]
 
 
-def side_by_side(toy: str, seeds: int, trials: int) -> list[list[float]]:
+def side_by_side(toy: Toy, seeds: int, trials: int, config: ms.DMSConfig | None) -> list[list[float]]:
     """The values of as many runs of `Optimizer`, which share the tensors of each proposal."""
-    space, f = TOYS[toy]()
-    proposers = [Proposer(space, Settings.of(seed=seed)) for seed in range(seeds)]
+    space, f = toy
+    proposers = [Proposer(space, Settings.of(seed=seed, config=config)) for seed in range(seeds)]
     points: list[list[Any]] = [[] for _ in proposers]
     values: list[list[float]] = [[] for _ in proposers]
     for i in range(trials):
@@ -182,22 +182,25 @@ def side_by_side(toy: str, seeds: int, trials: int) -> list[list[float]]:
     return values
 
 
-def main() -> None:
-    """Print a row per toy and method."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--toy", default=",".join(TOYS))
-    parser.add_argument("--method", default=",".join([OPTIMIZER, *SAMPLERS]).replace(", ", "; "))
+def compare(
+    description: str | None, toys: dict[str, Callable[[], Toy]], ours: dict[str, ms.DMSConfig | None], others: list[str]
+) -> None:
+    """Print a row per toy and method, of those that the command line asks for."""
+    methods = [*ours, *others]
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--toys", nargs="+", default=list(toys), choices=toys)
+    parser.add_argument("--methods", nargs="+", default=methods, choices=methods)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--trials", type=int, default=40)
     args = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore")
     print("| toy | method | half way | end | seconds per trial |\n|---|---|---|---|---|")
-    for toy in args.toy.split(","):
-        for method in (name.replace("; ", ", ") for name in args.method.split(",")):
-            start = time.perf_counter()
-            if method == OPTIMIZER:
-                values = side_by_side(toy, args.seeds, args.trials)
+    for name in args.toys:
+        for method in args.methods:
+            start, toy = time.perf_counter(), toys[name]()
+            if method in ours:
+                values = side_by_side(toy, args.seeds, args.trials, ours[method])
             else:
                 values = [sampled(method, toy, seed, args.trials) for seed in range(args.seeds)]
             curves = np.minimum.accumulate(np.array(values), axis=1)
@@ -206,8 +209,8 @@ def main() -> None:
                 f"{at.mean():.4f} ± {at.std(ddof=1) / math.sqrt(len(at)):.4f}"
                 for at in (curves[:, args.trials // 2 - 1], curves[:, -1])
             )
-            print(f"| {toy} | {method} | {half} | {end} | {seconds:.2f} |", flush=True)
+            print(f"| {name} | {method} | {half} | {end} | {seconds:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, TOYS, OURS, list(SAMPLERS))

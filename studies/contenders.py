@@ -224,13 +224,23 @@ def runs(
             there = {r["seed"] for r in records if (r["task"], r["method"]) == (task.name, name)}
             if left := [seed for seed in seeds if seed not in there]:
                 for record in method(task, left, evaluations):
-                    records.append({"task": task.name, "method": name, **record})
+                    records.append({"task": task.name, "method": name, **_rounded(record)})
                     with path.open("a") as file:
                         file.write(json.dumps(records[-1]) + "\n")
     return records
 
 
+def _rounded(value: Any) -> Any:
+    """With eight significant digits."""
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
+
+
 def asked_for(
+    name: str,
     description: str | None,
     problems: Mapping[str, Any],
     task: Callable[[str, Any], Task],
@@ -240,7 +250,8 @@ def asked_for(
     """What the command line asks for, run as far as it has not been: by problem and method, those that have a run."""
     methods = ["modeseek", *others]
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("results", type=Path, help="a file that runs are added to, and read from")
+    default = Path(__file__).parent / "runs" / f"{name}.jsonl"
+    parser.add_argument("--out", type=Path, default=default, help="a file that runs are added to, and read from")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--device", default="cpu", help="of modeseek")
     parser.add_argument("--methods", nargs="+", default=methods, choices=methods)
@@ -249,7 +260,7 @@ def asked_for(
     available = {"modeseek": modeseek(args.device), **{name: one_by_one(method) for name, method in others.items()}}
     tasks = [task(name, problems[name]) for name in args.problems]
     chosen = {name: available[name] for name in args.methods}
-    records = runs(tasks, chosen, args.seeds, evaluations, args.results)
+    records = runs(tasks, chosen, args.seeds, evaluations, args.out)
     found = {
         (name, method): [r for r in records if (r["task"], r["method"]) == (name, method) and r["seed"] in args.seeds]
         for name in args.problems

@@ -16,7 +16,8 @@ from torch import Tensor
 from modeseek.config import DMSConfig
 from modeseek.constraints import ConstrainedGP
 from modeseek.design import sobol
-from modeseek.dms import State, fit_surrogate, seek
+from modeseek.dms import State, seek
+from modeseek.fitting import fit_surrogate
 from modeseek.improvement import ImprovementGP
 from modeseek.objectives import improve_one
 from modeseek.surrogate import GP, Surrogate
@@ -56,7 +57,7 @@ def regret(problem: Callable[[Tensor], tuple[Tensor, Tensor]], label: str) -> Te
     state: State | None = None
     for i in range(EVALUATIONS):
         Y, c = problem(X)
-        objective = fit_surrogate(X, Y, DMSConfig(), state)
+        objective = fit_surrogate(X, Y, DMSConfig(), state and state.hyperparameters)
         gp = LABELS[label](improve_one(objective, X, c[..., None]), objective)
         network = None if state is None else state.network
         found = seek(gp, DMSConfig(), torch.Generator().manual_seed(i), network)

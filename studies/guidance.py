@@ -17,7 +17,8 @@ from torch import Tensor
 from modeseek.bench.tasks import find_task
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
-from modeseek.dms import State, fit_surrogate, seek, suggest
+from modeseek.dms import State, seek, suggest
+from modeseek.fitting import fit_surrogate
 
 TASKS = ("styblinski-tang-2", "shekel-4", "levy-10")
 REPLICATIONS, ITERATIONS = 4, 10
@@ -49,7 +50,7 @@ def main() -> None:
     print("| task | settings | all candidates | dominant mode | polished |\n|---|---|---|---|---|")
     for task in TASKS:
         X, Y, state = midway(task)
-        gp = fit_surrogate(X, Y, DMSConfig(), state)
+        gp = fit_surrogate(X, Y, DMSConfig(), state and state.hyperparameters)
         for name, config in VARIANTS.items():
             found = seek(gp, config, torch.Generator().manual_seed(1), state.network)
             best = found.pseudo_y.amax(-1)

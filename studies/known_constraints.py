@@ -60,8 +60,12 @@ class Task:
         return Space({name: Float(*ends) for name, ends in zip(names, self.bounds, strict=True)}, self.constraints)
 
     def value(self, params: dict[str, float]) -> float:
-        """The objective of parameters by name."""
-        return self.f(np.array([params[name] for name in NAMES[: len(self.bounds)]]))
+        """The objective of parameters by name, of which Ax's may be out of bounds by rounding."""
+        x = np.array([params[name] for name in NAMES[: len(self.bounds)]])
+        low, high = np.array(self.bounds, dtype=float).T
+        if (x < low - 1e-6).any() or (x > high + 1e-6).any():
+            raise ValueError(f"{x} is out of bounds")
+        return self.f(np.clip(x, low, high))
 
 
 TASKS = {
@@ -225,7 +229,7 @@ def report(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path("known_constraints.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "runs" / "known_constraints.jsonl")
     parser.add_argument("--task", action="append", choices=TASKS)
     args = parser.parse_args()
     warnings.filterwarnings("ignore")

@@ -31,8 +31,8 @@ from torch import Tensor
 
 from modeseek.config import DMSConfig
 from modeseek.diffusion.optima import Learning, OptimaModel
-from modeseek.dms import fit_mapped
 from modeseek.draws import Draws
+from modeseek.fitting import fit_mapped
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.modes import modes
 from modeseek.optimizer import Optimizer

@@ -1,4 +1,4 @@
-"""Several objectives: hypervolume by evaluations (`python -m studies.several_objectives runs.jsonl`).
+"""Several objectives: hypervolume by evaluations (`python -m studies.several_objectives`).
 
 BoTorch's test functions, without noise, each optimizer from the same 10 Sobol points, with the reference point of the
 test function where it takes one. The table has the share of the largest possible hypervolume that is still missing, in
@@ -47,7 +47,7 @@ def missing(problem: Any, values: list[list[float]]) -> float:
 
 
 def main() -> None:
-    found = asked_for(__doc__, PROBLEMS, task, OTHERS, max(AT))
+    found = asked_for("several_objectives", __doc__, PROBLEMS, task, OTHERS, max(AT))
     print(f"| problem | method | {' | '.join(f'after {n}' for n in AT)} | seconds per proposal | runs |")
     print("|---|---|" + "---|" * (len(AT) + 2))
     for (name, method), rows in found.items():

@@ -28,8 +28,8 @@ import torch
 from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.tasks import find_task
 from modeseek.config import DMSConfig
-from modeseek.dms import fit_mapped
 from modeseek.domain import Domain
+from modeseek.fitting import fit_mapped
 from modeseek.sampled_optimum import above, sample_optimum, shortest
 
 SHARES = (0.01, 0.05, 0.1)

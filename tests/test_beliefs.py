@@ -124,7 +124,7 @@ def test_what_does_not_exist_is_not_believed_in():
 
 def informed(b: int = 2) -> tuple[InformedGP, Belief]:
     X, Y = hill(12, 2, b)
-    from modeseek.dms import fit_surrogate
+    from modeseek.fitting import fit_surrogate
 
     belief = belief_of(ms.Space.box([0, 0], [1, 1]), {"x0": ms.Normal(0.7, 0.1), "x1": (0.5, 0.8)})
     return InformedGP.of(fit_surrogate(X, Y, SMALLEST), belief.after(X, Y)), belief

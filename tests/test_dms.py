@@ -11,9 +11,10 @@ from torch import Tensor
 
 from modeseek.bench.measure.distribution import energy_distance
 from modeseek.config import DMSConfig, NetworkInputs
-from modeseek.dms import Suggestion, _from_network, _to_network, fit_surrogate, suggest
+from modeseek.dms import Suggestion, _from_network, _to_network, suggest
 from modeseek.domain import Domain, Rounding
 from modeseek.errors import ConfigError
+from modeseek.fitting import fit_surrogate
 from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, most_normal_power, standardize, warp, yeo_johnson
 from shared import TRAINED, generator, hill
 
@@ -217,7 +218,7 @@ def test_at_most_200_observations_decide_on_the_power_transform_each_with_its_sl
         asked.append((X, y))
         return torch.stack([torch.zeros(2), torch.tensor([1e-6, -1e-6]) - log_slope])
 
-    monkeypatch.setattr("modeseek.dms.evidence", decided_by_a_millionth)
+    monkeypatch.setattr("modeseek.fitting.evidence", decided_by_a_millionth)
     seen = fit_surrogate(X, Y, DMSConfig()).y
     torch.testing.assert_close(asked[0][0], X[:, some])
     torch.testing.assert_close(asked[0][1], torch.stack([plain, standardize(shaped)])[..., some])

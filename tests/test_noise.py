@@ -15,7 +15,7 @@ from torch import Tensor
 
 import modeseek as ms
 from modeseek.config import DMSConfig
-from modeseek.dms import MIN_KNOWN_NOISE, fit_mapped
+from modeseek.fitting import MIN_KNOWN_NOISE, fit_mapped
 from modeseek.paths import draw_paths
 from modeseek.recommendation import is_noisy
 from modeseek.sketch import sketch

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import modeseek as ms
 from modeseek.config import DMSConfig
-from modeseek.dms import fit_mapped
 from modeseek.errors import ConfigError
+from modeseek.fitting import fit_mapped
 from modeseek.hyperparameters import Several
 from modeseek.optimum import Optimum
 from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp

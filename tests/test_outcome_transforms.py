@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from modeseek.config import DMSConfig
-from modeseek.dms import fit_surrogate
+from modeseek.fitting import fit_surrogate
 from modeseek.outcome_transforms import (
     BAD_OUTLIER,
     POWERS,

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import modeseek as ms
-from modeseek.dms import fit_rest, fit_surrogate
 from modeseek.earlier import DISTINCT, Study, read
 from modeseek.errors import ConfigError, ModeseekWarning
+from modeseek.fitting import fit_rest, fit_surrogate
 from modeseek.informed import InformedGP
 from modeseek.knowledge import Knowledge
 from modeseek.stacking import Stack

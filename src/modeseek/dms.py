@@ -19,30 +19,26 @@ import torch
 from torch import Tensor
 
 from modeseek.branches import Branches
-from modeseek.config import DMSConfig, NetworkInputs, Warping
+from modeseek.config import DMSConfig, NetworkInputs
 from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
 from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
-from modeseek.embedding import PLAIN, Embedding
 from modeseek.exploration import weights
+from modeseek.fitting import fit_several, fit_surrogate, informed
 from modeseek.improvement import ImprovementGP
-from modeseek.informed import Belief, Conviction, InformedGP
-from modeseek.kernels import KERNELS
+from modeseek.informed import Belief, Conviction
 from modeseek.modes import dominant_mode
-from modeseek.objectives import improve, improve_one
-from modeseek.outcome_transforms import OutcomeMap, mapped_by_power, mapped_by_standardize, mapped_by_warp
+from modeseek.objectives import improve_one
 from modeseek.pseudo import around, polish, pseudo_dataset, spread
 from modeseek.stacking import Stack
-from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, Surrogate, evidence, fit
+from modeseek.surrogate import GP, Hyperparameters, Surrogate
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
-EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 RIVALS = 4  # points near what is to be improved on that are climbed from besides the mode
 APART = 4.0  # times the resolution of the model: how far pseudo-inputs are apart if they shall be
-MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 MIN_LABEL_STD = 1e-6  # labels that differ by less, in standard deviations of the outcomes, are equal
 
 
@@ -52,6 +48,11 @@ class State(NamedTuple):
     lengthscale: Tensor  # b x d, float64; of several objectives b x M x d
     noise: Tensor  # b, float64; of several objectives b x M
     network: Tensor  # b x P, float32
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """Where the GP fit starts."""
+        return Hyperparameters(self.lengthscale, self.noise)
 
     @classmethod
     def of_rows(cls, states: Sequence[State]) -> State:
@@ -122,29 +123,16 @@ def suggest(
     """
     clock = _Clock(X.device)
     # Line 4: μ, σ ← FitGP(D)
+    warm = None if state is None else state.hyperparameters
+    conviction = None if belief is None else belief.after(X, Y, constraints)
     gp: GP | ImprovementGP
     if Y.ndim == X.ndim:
-        warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-        gp = improve(
-            X,
-            Y,
-            constraints=constraints,
-            reference=reference,
-            warm=warm,
-            pending=pending,
-            embedding=domain.embedding.with_kernel(KERNELS[config.kernel]),
-            prior=PRIORS[config.noise_prior],
-        )
+        gp = fit_several(X, Y, config, warm, pending, constraints, domain, reference)
     else:
-        gp = fit_surrogate(X, Y, config, state, pending, domain.embedding, sem, stack)
+        gp = fit_surrogate(X, Y, config, warm, pending, domain.embedding, sem, stack)
         gp = gp if constraints is None else improve_one(gp, X, constraints)
-    conviction = None if belief is None else belief.after(X, Y, constraints)
     gp = gp if conviction is None else informed(gp, conviction)
-    branches = None
-    forks = tuple(fork for fork in domain.forks if fork.has_children or config.choose_by == "improvement")
-    if forks and config.round_inputs and Y.ndim < X.ndim:  # of several, labels compare branches themselves
-        by_turns = replace(config, warp="never" if config.warp == "never" or X.shape[-2] % 2 == 0 else "power")
-        branches = Branches(fit_surrogate(X, Y, by_turns, None, pending, domain.embedding, sem), forks, conviction)
+    branches = _branches(X, Y, config, pending, domain, sem, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -160,6 +148,23 @@ def suggest(
         conviction=conviction,
     )
     return Suggestion(**vars(found), gp=gp, state=State(*gp.hyperparameters, found.network))
+
+
+def _branches(
+    X: Tensor,
+    Y: Tensor,
+    config: DMSConfig,
+    pending: Tensor | None,
+    domain: Domain,
+    sem: Tensor | None,
+    conviction: Conviction | None,
+) -> Branches | None:
+    """What decides between choices (branches.py); None where labels do. Arguments as in `suggest`."""
+    forks = tuple(fork for fork in domain.forks if fork.has_children or config.choose_by == "improvement")
+    if not forks or not config.round_inputs or Y.ndim == X.ndim:  # of several objectives, labels compare branches
+        return None
+    by_turns = replace(config, warp="never" if config.warp == "never" or X.shape[-2] % 2 == 0 else "power")
+    return Branches(fit_surrogate(X, Y, by_turns, None, pending, domain.embedding, sem), forks, conviction)
 
 
 def seek(
@@ -217,42 +222,14 @@ def seek(
     noise = draws.on(device)
     fresh = initialize(tuple(batch), d, config.hidden, noise)
     start = fresh if network is None else network
-    unused = theta = start if config.after_fall_back == "continue" else fresh
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    x_star = best.expand(*batch, S, d)
     fell_back = _is_one_point(x, y_hat, sde, config) | _has_one_hill(x, y_hat, best, config.one_hill)
-    diverged = torch.zeros_like(fell_back)
+    drawn = _Drawn(best.expand(*batch, S, d), start if config.after_fall_back == "continue" else fresh, fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
-        # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
-        y, y_star = _standardized_labels(y_hat)
-        theta, loss = train(
-            start,
-            _to_network(x, config.network_inputs),
-            y,
-            sde=sde,
-            schedule=_schedule(config),
-            hidden=config.hidden,
-            t0=config.t0,
-            p_drop=config.p_drop,
-            loss_weight=config.loss_weight,
-            source=noise,
-            prediction=config.predict,
-        )
-        clock.lap("train")
-
-        # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
-        x_0 = noise.randn(S, d).view(*batch, S, d)
-        score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden, prediction=config.predict)
-        samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
-        diverged = ~fell_back & ~(loss.isfinite() & samples.isfinite().all(-1).all(-1))
-        fell_back = fell_back | diverged
-        x_star = domain.repair(_from_network(samples, config.network_inputs), x)
-        x_star = torch.where(fell_back[..., None, None], best, x_star)
-        theta = torch.where(fell_back[..., None], unused, theta)
-        clock.lap("sample")
+        drawn = _learn_and_draw(x, y_hat, start, drawn, sde, config, noise, domain, clock)
 
     # Line 16: x_next ← MeanShift({x*_s})
-    x_next = mode = _mode(x_star, config.quantile, domain)
+    x_next = mode = _mode(drawn.x_star, config.quantile, domain)
     if config.polish:
         starts = mode.unsqueeze(-2)
         if isinstance(gp, ImprovementGP):  # whose hills are narrow: the one of the mode need not be the highest
@@ -264,86 +241,67 @@ def seek(
     if branches is not None:
         x_next = branches.choose(x_next, x, gp, domain)
     clock.lap("mode")
-    return Found(x_next, mode, x_star, x, y_hat, rho, theta, fell_back, diverged, clock.seconds)
+    fell_back, diverged = drawn.fell_back, drawn.fell_back & ~fell_back
+    return Found(x_next, mode, drawn.x_star, x, y_hat, rho, drawn.network, fell_back, diverged, clock.seconds)
 
 
-def informed(gp: GP | ImprovementGP, conviction: Conviction) -> GP | ImprovementGP:
-    """The surrogate with labels that know of a belief."""
-    if isinstance(gp, ImprovementGP):
-        return replace(gp, conviction=conviction).with_top()
-    return replace(gp, conviction=conviction) if isinstance(gp, InformedGP) else InformedGP.of(gp, conviction)
+class _Drawn(NamedTuple):
+    """What lines 7 and 8 leave: candidates for x*, the network, and where they are not the network's."""
+
+    x_star: Tensor  # b x S x d
+    network: Tensor  # b x P
+    fell_back: Tensor  # b
 
 
-def fit_surrogate(
-    X: Tensor,
-    Y: Tensor,
+def _learn_and_draw(
+    x: Tensor,
+    y_hat: Tensor,
+    start: Tensor,
+    otherwise: _Drawn,
+    sde: VPSDE,
     config: DMSConfig,
-    state: State | None = None,
-    pending: Tensor | None = None,
-    embedding: Embedding = PLAIN,
-    sem: Tensor | None = None,
-    stack: Stack | None = None,
-) -> GP:
-    """The GP on the outcomes as the settings have them; pending inputs enter at their posterior mean."""
-    gp, _ = fit_mapped(X, Y, config, state, embedding, sem)
-    gp = gp if stack is None else fit_rest(gp, stack)
-    return gp if pending is None or pending.shape[-2] == 0 else gp.condition(pending)
+    noise: Draws,
+    domain: Domain,
+    clock: _Clock,
+) -> _Drawn:
+    """Lines 7 and 8 of Algorithm 1 up to the mean shift.
 
-
-def fit_rest(gp: GP, stack: Stack) -> GP:
-    """The GP with earlier studies for its mean, and fitted to the rest; itself where they say nothing."""
-    shares, scale = stack.explain(gp)
-    if not bool((shares > 0).any()):
-        return gp
-    y, known = (gp.y - stack.mean(gp.X, shares)) / scale[..., None], gp.known_noise
-    known = None if known is None else known / scale[..., None].square()
-    rest = fit(gp.X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=known)
-    return InformedGP.on(replace(rest, evaluations=gp.evaluations + rest.evaluations), gp.y, stack, shares, scale)
-
-
-def fit_mapped(
-    X: Tensor,
-    Y: Tensor,
-    config: DMSConfig,
-    state: State | None = None,
-    embedding: Embedding = PLAIN,
-    sem: Tensor | None = None,
-) -> tuple[GP, OutcomeMap]:
-    """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
-    warm = None if state is None else Hyperparameters(state.lengthscale, state.noise)
-    embedding = embedding.with_kernel(KERNELS[config.kernel])
-    prior = PRIORS[config.noise_prior]
-    y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
-    known = _variance(Y, sem, outcomes)
-    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
-
-
-def _variance(Y: Tensor, sem: Tensor | None, outcomes: OutcomeMap) -> Tensor | None:
-    """The noise variance of outcomes (b x n) with these standard errors, in the surrogate's units; NaN as in `sem`.
-
-    By what the map makes of an outcome one standard error up and down.
+    Args:
+        x, y_hat: b x m x d, b x m, the pseudo-dataset.
+        start: b x P, where the training starts.
+        otherwise: what there is without a model, and takes its place where it was not asked for or diverges.
     """
-    if sem is None or bool(sem.isnan().all()):
-        return None
-    spread = (outcomes.apply(Y + sem) - outcomes.apply(Y - sem)) / 2
-    return torch.where(sem.isnan(), torch.nan, spread.nan_to_num(nan=0.0).square().clamp_min(MIN_KNOWN_NOISE))
+    batch, (S, d) = x.shape[:-2], otherwise.x_star.shape[-2:]
+    # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
+    y, y_star = _standardized_labels(y_hat)
+    theta, loss = train(
+        start,
+        _to_network(x, config.network_inputs),
+        y,
+        sde=sde,
+        schedule=_schedule(config),
+        hidden=config.hidden,
+        t0=config.t0,
+        p_drop=config.p_drop,
+        loss_weight=config.loss_weight,
+        source=noise,
+        prediction=config.predict,
+    )
+    clock.lap("train")
 
-
-def _shaped(
-    X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding, prior: NoisePrior
-) -> tuple[Tensor, OutcomeMap]:
-    """The outcomes as the surrogate sees them, b x n, and the map to them."""
-    if warping == "never":
-        return mapped_by_standardize(Y)
-    if warping == "always":
-        return mapped_by_warp(Y)
-    n = X.shape[-2]
-    some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
-
-    def explained(y: Tensor, log_slope: Tensor) -> Tensor:
-        return evidence(X[..., some, :], y[..., some], embedding, prior) + log_slope[..., some].sum(-1)
-
-    return mapped_by_power(Y, explained) if warping == "power" else mapped_by_warp(Y, explained)
+    # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
+    x_0 = noise.randn(S, d).view(*batch, S, d)
+    score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden, prediction=config.predict)
+    samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
+    finite = loss.isfinite() & samples.isfinite().all(-1).all(-1)
+    fell_back = otherwise.fell_back | ~finite
+    x_star = domain.repair(_from_network(samples, config.network_inputs), x)
+    clock.lap("sample")
+    return _Drawn(
+        torch.where(fell_back[..., None, None], otherwise.x_star, x_star),
+        torch.where(fell_back[..., None], otherwise.network, theta),
+        fell_back,
+    )
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:

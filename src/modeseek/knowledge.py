@@ -11,9 +11,9 @@ import torch
 from modeseek.beliefs import Stored, checked, modes, quantiles, tables
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
-from modeseek.dms import fit_surrogate
 from modeseek.earlier import Study, Told, read
 from modeseek.embedding import embedding_of
+from modeseek.fitting import fit_surrogate
 from modeseek.informed import Belief
 from modeseek.space import Space
 from modeseek.stacking import Stack

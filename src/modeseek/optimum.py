@@ -17,10 +17,11 @@ from torch import Tensor
 from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.diffusion.optima import OptimaModel
-from modeseek.dms import State, fit_mapped
+from modeseek.dms import State
 from modeseek.domain import Domain
 from modeseek.embedding import embedding_of
 from modeseek.errors import ConfigError, TrialError
+from modeseek.fitting import fit_mapped
 from modeseek.history import History
 from modeseek.hyperparameters import Several
 from modeseek.modes import modes
@@ -272,7 +273,8 @@ def surrogate_of(
         sem = (history.exact() if settings.noise == "none" else history).sem
         known = None if sem is None else torch.from_numpy(sem)[None].to(settings.device)
         embedding = embedding_of(space, settings.device)
-        return fit_mapped(X, Y, replace(settings.config, warp="never"), state, embedding, known)
+        warm = None if state is None else state.hyperparameters
+        return fit_mapped(X, Y, replace(settings.config, warp="never"), warm, embedding, known)
 
 
 def several_of(

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from modeseek.computing import computing
 from modeseek.constraints import constrain
-from modeseek.dms import MIN_KNOWN_NOISE
 from modeseek.domain import Domain
+from modeseek.fitting import MIN_KNOWN_NOISE
 from modeseek.history import History
 from modeseek.proposer import Proposer, Stream, best_labelled, generator
 from modeseek.pseudo import polish, pseudo_dataset

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from modeseek import Optimizer, Space, surrogate
-from modeseek.dms import State, fit_surrogate, suggest
+from modeseek.dms import State, suggest
+from modeseek.fitting import fit_surrogate
 from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
 from modeseek.surrogate import Hyperparameters, posterior_of

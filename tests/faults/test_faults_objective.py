@@ -12,7 +12,7 @@ from bad_objectives import diverges, interrupted_worker
 
 from forked import Forked
 from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
-from modeseek.dms import fit_surrogate
+from modeseek.fitting import fit_surrogate
 from shared import BOX, CHEAP, sphere, until
 
 QUIET = {"progress": False, "config": CHEAP, "seed": 0, "n_initial": 3}
@@ -88,7 +88,9 @@ def test_fault_02_03_04_what_is_no_finite_number(bad, message):
     state, history = opt._proposer.state, opt._trials.history("minimize")
     opt.ask()
     # Never shown to the surrogate: what it expects anywhere is what it expects from the others alone.
-    alone = fit_surrogate(torch.from_numpy(history.X)[None], torch.from_numpy(history.Y)[None], CHEAP, state)
+    alone = fit_surrogate(
+        torch.from_numpy(history.X)[None], torch.from_numpy(history.Y)[None], CHEAP, state.hyperparameters
+    )
     x = torch.rand(1, 50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(opt.suggestion.gp.posterior(x)[0], alone.posterior(x)[0], atol=1e-6, rtol=1e-6)
     assert [t.state is TrialState.FAILED for t in opt.trials] == [False, False, True, False]

@@ -25,7 +25,8 @@ from modeseek.checks import device_of
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
 from modeseek.diffusion.network import parameter_count
-from modeseek.dms import EVIDENCE_SIZE, STAGES, suggest
+from modeseek.dms import STAGES, suggest
+from modeseek.fitting import EVIDENCE_SIZE
 from modeseek.surrogate import ENOUGH, FEW, MANY
 
 BATCHES = (1, 8, 30, 128)
