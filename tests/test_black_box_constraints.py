@@ -84,6 +84,9 @@ def test_constraints_without_a_value_are_refused() -> None:
         ([math.nan, 0.0], "constraint 0 is NaN"),
         ([0.0, math.inf], "constraint 1 is infinite"),
         ([0.0, None], "constraint 1 is None"),
+        ([0.0, True], "constraint 1 is True: a constraint is a number, feasible where it is at most 0.* violated"),
+        ([np.bool_(False), 0.0], "constraint 0 is False"),
+        (torch.tensor([True, True]), "constraint 0 is True"),
         ("ab", "not a list of numbers"),
         (1.0, "not a list of numbers"),
         (np.zeros((1, 2)), "not a list of numbers"),
@@ -145,8 +148,31 @@ def test_known_trials_have_constraints_too() -> None:
     result = ms.minimize(half, BOX, 3, known=known, **QUIET)
     assert result.trials[0].constraints == (-0.3, -1.8)
     assert not result.trials[1].feasible
-    with pytest.raises(ms.ObjectiveTypeError, match="no constraints"):  # known without, evaluated with
+    with pytest.raises(ms.ObjectiveTypeError, match=r"^known= has no constraints.*returns 2 constraints"):
         ms.minimize(half, BOX, 3, known=[([0.2, 0.8], 0.36)], **QUIET)
+    with pytest.raises(ms.ObjectiveTypeError, match=r"^known= has 1 constraint with.*returns no constraints"):
+        ms.minimize(lambda x: 1.0, BOX, 3, known=[([0.2, 0.8], (0.36, [1.0]))], **QUIET)
+
+
+@pytest.mark.parametrize("form", [lambda result: result, lambda result: result.trials])
+def test_a_result_and_its_trials_are_known(form: Any, tmp_path: Path) -> None:
+    values = iter([math.nan, *range(100)])
+    with pytest.warns(ms.TrialFailedWarning):
+        old = ms.minimize(lambda x: ms.Outcome(next(values), half(x)[1], sem=0.1), BOX, 4, **QUIET)
+    for budget in (2, 3):  # the second one is resumed, and has what is known already
+        new = ms.minimize(half, BOX, budget, known=form(old), checkpoint=tmp_path / "run", **QUIET)
+        known = [trial for trial in new.trials if trial.origin == "told"]
+        assert [(t.unit, t.values, t.constraints, t.sem) for t in known] == [
+            (t.unit, t.values, t.constraints, t.sem) for t in old.trials[1:]
+        ]
+        assert len(new.trials) == 3 + budget
+
+
+def test_a_result_of_several_objectives_is_known() -> None:
+    goals: Any = ["minimize", "maximize"]
+    old = ms.minimize(lambda x: ([x[0], x[1]], [x[0] - 0.5]), BOX, 3, directions=goals, **QUIET)
+    new = ms.minimize(lambda x: ([x[0], x[1]], [x[0] - 0.5]), BOX, 1, directions=goals, known=old, **QUIET)
+    assert [(t.values, t.constraints) for t in new.trials[:3]] == [(t.values, t.constraints) for t in old.trials]
 
 
 def test_a_later_return_without_constraints_is_a_failed_trial() -> None:

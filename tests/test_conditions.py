@@ -117,6 +117,8 @@ def test_a_space_with_conditions_is_written_and_read() -> None:
     as_list = Space({"m": Categorical(["a", "b"]), "x": Int(1, 2, when={"m": ["b", "a"]})})
     other = Space({"x": Int(1, 2, when={"m": ("a", "b")}), "m": Categorical(["a", "b"])})
     assert as_list == other
+    numbers = Space({"n": Int(1, 5), "x": Int(1, 2, when={"n": range(2, 4)})})
+    assert numbers == Space({"n": Int(1, 5), "x": Int(1, 2, when={"n": [2, 3]})})
     assert as_list != Space({"m": Categorical(["a", "b"]), "x": Int(1, 2)})
     assert "when" not in repr(Float(0, 1))
     assert "when={'kernel': ('poly',)}" in repr(SPACE["degree"])

@@ -154,6 +154,7 @@ def test_standard_errors_are_kept(tmp_path: Path) -> None:
 
     result = ms.minimize(f, LINE, 3, seed=0, config=SMALLEST, progress=False, checkpoint=tmp_path / "run")
     assert [trial.sem for trial in result.trials] == [0.1] * 3
+    assert result.to_dataframe()["sem"].tolist() == [0.1] * 3
     opt = ms.Optimizer.load(tmp_path / "run")
     assert [trial.sem for trial in opt.trials] == [0.1] * 3
     opt.tell_params([0.5], 1.0)

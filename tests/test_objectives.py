@@ -178,7 +178,7 @@ def test_ask_and_tell_of_two_objectives(tmp_path: Path) -> None:
     ("value", "message"),
     [
         (1.0, "not a list of 2"),
-        ([1.0], "1 values for 2"),
+        ([1.0], "there is 1 value for 2"),
         ([1, 2, 3], "3 values for 2"),
         ([1, np.nan], "value 1 is NaN"),
     ],
@@ -263,7 +263,7 @@ def test_damaged_values_are_refused() -> None:
     document = checkpoint._document(told()._snapshot())
     for bad in ([1.0], ["1", 2.0], 1.0, None):
         document["trials"][0]["values"] = bad
-        with pytest.raises(ValueError, match=r"values|numbers"):
+        with pytest.raises(ValueError, match=r"values? |numbers"):
             checkpoint._trials(BOX, document["trials"], 2)
 
 

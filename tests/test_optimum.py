@@ -290,7 +290,7 @@ def test_one_observation_and_equal_observations_are_enough() -> None:
     for n in (1, 4):
         optimum = Optimum(space, *observed(space, lambda p: 5.0, n, "minimize"), "minimize", generator(0), draws=8)
         assert optimum.value == pytest.approx(5)
-        assert math.isfinite(optimum.regret())
+        assert optimum.regret() == math.inf  # of how much outcomes may differ nothing is known
         assert len(str(optimum).splitlines()) == 5
 
 

@@ -267,6 +267,23 @@ def test_fault_48_functions_that_allow_nothing_or_say_nothing() -> None:
         optimizer(Space({"x": Float(0, 1)}, constraints=[lambda p: None])).ask()
 
 
+def test_fault_48_a_function_that_raises_is_named_with_the_parameters() -> None:
+    def fits(p: dict[str, Any]) -> bool:
+        return bool(p["width"] < 1)
+
+    with pytest.raises(ms.SpaceError, match=r"fits\(params\).*KeyError: 'width'; params=\{'x': 0") as raised:
+        optimizer(Space({"x": Float(0, 1)}, constraints=[fits])).ask()
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+def test_fixed_values_that_contradict_each_other() -> None:
+    space = Space({"model": Categorical(["svm", "rf"]), "C": Float(0, 1, when={"model": "svm"})})
+    with pytest.raises(ms.ParameterError, match="where model is 'svm'; but model is fixed to 'rf': leave C out"):
+        optimizer(space).ask(fixed={"C": 0.5, "model": "rf"})
+    with pytest.raises(ms.ParameterError, match="fix that, too"):
+        optimizer(space).ask(fixed={"C": 0.5})
+
+
 def test_a_function_cannot_change_what_is_evaluated() -> None:
     def greedy(p: dict[str, Any]) -> bool:
         p["x"] = 7.0
@@ -290,8 +307,9 @@ def test_a_run_with_a_function_is_loaded_with_its_space(tmp_path: Path) -> None:
     opt = run(optimizer(RING), 2, spread)
     opt.save(tmp_path / "run")
     opt.close()
-    with pytest.raises(ms.CheckpointError, match=r"'ring' is a function.*space=space"):
+    with pytest.raises(ms.CheckpointError, match=r"nothing wrong.*'ring' is a function.*space=space") as raised:
         Optimizer.load(tmp_path / "run")
+    assert "not a valid" not in str(raised.value)
     free = Space({"x": Float(0, 1), "y": Float(0, 1)})
     with pytest.warns(ms.SpaceChangedWarning, match="all 2 trials"):
         assert Optimizer.load(tmp_path / "run", space=free).space == free

@@ -15,7 +15,9 @@ import pytest
 from modeseek import (
     AllTrialsFailed,
     Categorical,
+    CheckpointError,
     ConfigError,
+    DMSConfig,
     Float,
     Int,
     ModeseekError,
@@ -67,6 +69,7 @@ def test_the_result_prints_pickles_and_becomes_a_table():
     assert result.recommended in result.trials
     table = result.to_dataframe()
     assert table["value"].tolist() == [t.value for t in result.trials]
+    assert "sem" not in table
     assert table["params_act"].tolist() == [t.params["act"] for t in result.trials]
     assert list(minimize(sphere, BOX, 2, **QUIET).to_dataframe()["params_x1"]) != []
 
@@ -284,3 +287,13 @@ def test_what_a_sibling_has_finished_is_told_when_a_callback_raises(tmp_path):
             progress=False,
         )
     assert [trial.state.value for trial in Optimizer.load(path).trials] == ["complete", "complete"]
+
+
+def test_a_checkpoint_of_other_settings_says_which_differ(tmp_path):
+    path = tmp_path / "run.modeseek"
+    space = Space.box([0], [1])
+    settings = {"seed": 0, "progress": False, "checkpoint": path}
+    minimize(lambda x: float(x[0]), space, 2, config=DMSConfig(m=64), **settings)
+    with pytest.raises(CheckpointError, match=r"its config has m=64, not 128; give the same") as caught:
+        minimize(lambda x: float(x[0]), space, 3, config=DMSConfig(m=128), **settings)
+    assert len(str(caught.value)) < 200 + len(str(path))

@@ -59,7 +59,7 @@ def test_what_was_measured_before_counts_toward_the_design_and_not_the_budget(tm
     assert [trial.origin for trial in result.trials] == ["told"] * 3 + ["initial", "model", "model"]
     more = ms.minimize(bowl, LINE, 4, checkpoint=path, **settings)
     assert [trial.origin for trial in more.trials].count("told") == 3, "a resumed run has them already"
-    with pytest.raises(ms.ConfigError, match="known must be pairs"):
+    with pytest.raises(ms.ConfigError, match="known must be"):
         ms.minimize(bowl, LINE, 3, known=[1.0, 2.0])  # type: ignore[list-item]
     with pytest.raises(ms.ParameterError, match="'x'"):
         ms.minimize(bowl, LINE, 3, known=[({"x": 7.0}, 1.0)])
@@ -128,3 +128,28 @@ def test_the_bound_on_the_regret_holds_on_functions_like_those_that_the_surrogat
         regret = float(f(optimum.recommended[0]) - f(grid).min())
         held += regret <= optimum.regret(0.95) + 1e-6
     assert held >= 10
+
+
+def test_a_study_with_fixed_values_stops_by_those() -> None:
+    """Machine A is well known; with B, of whose optimum A says nothing, the study goes on until that is."""
+    space = ms.Space({"machine": ms.Categorical(["A", "B"]), "x": ms.Float(0, 1)})
+
+    def objective(trial: optuna.Trial) -> float:
+        machine, x = trial.suggest_categorical("machine", ["A", "B"]), trial.suggest_float("x", 0, 1)
+        return (x - 0.3) ** 2 + (5 + 3 * math.sin(9 * x) if machine == "B" else 0)
+
+    study = optuna.create_study()
+    for machine in ("A", "B"):
+        sampler = DMSSampler(seed=0, config=FAST, space=space, fixed={"machine": machine})
+        study.sampler = sampler
+        assert not StopWhenSure(ms.WhenSure(regret=0.05)).is_sure(study)
+        if machine == "B":
+            with pytest.raises(ms.TrialError, match="no feasible trial with"):
+                sampler.optimum(study)
+        study.optimize(objective, n_trials=30, callbacks=[StopWhenSure(ms.WhenSure(regret=0.05))])
+    on_b = [trial for trial in study.trials if trial.params["machine"] == "B"]
+    assert 10 <= len(on_b) < 30
+    assert min(trial.value or 0 for trial in on_b) < 2.1
+    optimum = sampler.optimum(study, draws=8)
+    assert optimum.recommended["machine"] == "B"
+    assert {sample["machine"] for sample in optimum.samples} == {"B"}

@@ -118,7 +118,10 @@ def test_every_way_of_giving_a_study_says_the_same(tmp_path):
     pairs = [(trial.params, trial.value) for trial in result.trials]
     told = [
         read(study, -1.0)
-        for study in (opt, tmp_path / "old.modeseek", str(tmp_path / "old.modeseek"), result, pairs, [pairs])
+        for study in (
+            *(opt, tmp_path / "old.modeseek", str(tmp_path / "old.modeseek"), result, pairs, [pairs]),
+            *(opt.trials, [opt.trials], result.trials),
+        )
     ]
     assert all(study == told[0] for study in told[1:])
     assert [len(study.values) for study in told[0]] == [5]
@@ -135,7 +138,8 @@ def test_every_way_of_giving_a_study_says_the_same(tmp_path):
         ([], "transfer must be a Result"),
         ([3], "3 is not a Result"),
         ([({"a": 0.5}, "good")] * 3, "one that is none"),
-        ([({"z": 1.0}, 1.0)] * 4, r"its parameters are \['z'\]"),
+        ([({"z": 1.0}, 1.0)] * 4, r"no parameter in common with this space: its parameters are \['z'\]"),
+        ([({"a": 0.5}, 1.0)], "has 1 trial in this space, and 3 are the least"),
         ([({"a": 5.0}, 1.0)] * 4, r"0 trials in this space.*parameter 'a': 5.0 is not in"),
         ([({"a": 0.5}, 1.0)] * 2, "has 2 trials in this space, and 3 are the least"),
     ],
@@ -148,6 +152,10 @@ def test_what_is_no_study_is_refused(transfer, said):
 def test_several_objectives_are_refused():
     with pytest.raises(ConfigError, match="one objective"):
         ms.Optimizer(SPACE, direction=["minimize", "minimize"], transfer=[({"a": 0.5}, 1.0)] * 3)
+    opt = ms.Optimizer(BOX, direction=["minimize", "minimize"])
+    opt.tell_params([0.0, 0.0], [1.0, 2.0])
+    with pytest.raises(ConfigError, match="2 objectives; it must have one"):
+        ms.Optimizer(BOX, transfer=opt.trials)
 
 
 def test_parameters_match_by_name_and_what_is_new_says_nothing():

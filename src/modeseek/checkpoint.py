@@ -30,7 +30,7 @@ from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
 from modeseek.earlier import Told
-from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError
+from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError, SpaceNeeded
 from modeseek.fronts import as_reference
 from modeseek.space import Space
 from modeseek.trials import MOST_TRIALS, Goal, Trials, TrialState, goal_of, signs
@@ -148,6 +148,8 @@ def read(path: StrPath, space: Space | None = None) -> Snapshot:
         raise CheckpointError(f"{path} is of another run: {error}") from error
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    except SpaceNeeded as error:
+        raise CheckpointError(f"{path}: there is nothing wrong with this checkpoint, but {error}") from error
     except _REFUSED as error:
         raise CheckpointError(f"{path}: not a valid checkpoint: {error}{_backup(path, space)}") from error
 

@@ -41,7 +41,7 @@ def checked_when(when: Any) -> dict[str, tuple[Any, ...]] | None:
     for parent, values in when.items():
         if not isinstance(parent, str):
             raise SpaceError(f"when: a parameter's name must be a string, not {parent!r}")
-        checked[parent] = tuple(values) if isinstance(values, list | tuple | set | frozenset) else (values,)
+        checked[parent] = tuple(values) if isinstance(values, list | tuple | set | frozenset | range) else (values,)
         if not checked[parent]:
             raise SpaceError(f"when: {parent!r} needs at least one value")
     return checked

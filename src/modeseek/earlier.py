@@ -1,9 +1,9 @@
 """Earlier studies on related tasks, as points of this run's cube: what `transfer=` reads.
 
-A study is a `Result`, an `Optimizer`, the path of a checkpoint, or a list of (params, value). Parameters are matched by
-name. What the earlier study has and this space has not is left out; a parameter that the earlier study never had says
-nothing there, and its coordinate is ABSENT in all of its points. Trials with other parameters missing, or with values
-outside of this space, are left out, with a warning.
+A study is a `Result`, an `Optimizer`, the path of a checkpoint, or a list of trials or of (params, value). Parameters
+are matched by name. What the earlier study has and this space has not is left out; a parameter that the earlier study
+never had says nothing there, and its coordinate is ABSENT in all of its points. Trials with other parameters missing,
+or with values outside of this space, are left out, with a warning.
 
 Notation: n trials of a study; d, coordinates of this run's space.
 """
@@ -23,6 +23,7 @@ from modeseek.notices import warn
 from modeseek.outcomes import measured
 from modeseek.parameters import Categorical
 from modeseek.space import Space
+from modeseek.trials import Trial
 from modeseek.typing import Array
 
 FEWEST = 3  # trials that say anything of a function
@@ -48,16 +49,17 @@ def read(transfer: Any, sign: float) -> list[Told]:
         return [_told(transfer, sign)]
     if not isinstance(transfer, Sequence) or isinstance(transfer, str) or not transfer:
         raise ConfigError(
-            "transfer must be a Result, an Optimizer, the path of a checkpoint, a list of (params, value), or a list "
-            f"of such studies, not {transfer!r:.60}"
+            "transfer must be a Result, an Optimizer, the path of a checkpoint, a list of trials or of "
+            f"(params, value), or a list of such studies, not {transfer!r:.60}"
         )
     return [study if isinstance(study, Told) else _told(study, sign) for study in transfer]
 
 
 def _is_one(study: Any) -> bool:
     """Whether this is a study and not a list of them."""
-    pairs = isinstance(study, Sequence) and len(study) > 0 and _is_pair(study[0])
-    return isinstance(study, str | os.PathLike) or hasattr(study, "trials") or pairs
+    if isinstance(study, str | os.PathLike) or hasattr(study, "trials"):
+        return True
+    return isinstance(study, Sequence) and len(study) > 0 and (isinstance(study[0], Trial) or _is_pair(study[0]))
 
 
 def _is_pair(entry: Any) -> bool:
@@ -75,9 +77,11 @@ def _told(study: Any, sign: float) -> Told:
         return _of_trials(study.trials, study.direction)
     if not _is_one(study):
         raise ConfigError(
-            f"transfer: {study!r:.60} is not a Result, an Optimizer, the path of a checkpoint, or a list of "
-            "(params, value)"
+            f"transfer: {study!r:.60} is not a Result, an Optimizer, the path of a checkpoint, or a list of trials or "
+            "of (params, value)"
         )
+    if all(isinstance(entry, Trial) for entry in study):
+        return _of_list(study, sign)
     try:
         values = [sign * measured(value).values[0] for _, value in study]
         return Told([_by_name(params) for params, _ in study], values)
@@ -91,6 +95,14 @@ def _of_trials(trials: Any, direction: Any) -> Told:
     sign = -1.0 if direction == "minimize" else 1.0
     complete = [trial for trial in trials if trial.value is not None]
     return Told([_by_name(trial.params) for trial in complete], [sign * trial.value for trial in complete])
+
+
+def _of_list(trials: Sequence[Trial], sign: float) -> Told:
+    """What a list of trials tells, in the direction of this run; those without a value are passed over."""
+    most = max(len(trial.values or ()) for trial in trials)
+    if most > 1:
+        raise ConfigError(f"transfer: an earlier study has {most} objectives; it must have one")
+    return _of_trials(trials, "minimize" if sign < 0 else "maximize")
 
 
 def _by_name(params: Any) -> dict[str, Any]:
@@ -120,10 +132,15 @@ class Study:
                 continue
             rows.append([space[n].encode(inside[n]) if n in inside else ABSENT for n in space.coordinates])
             kept.append((inside, float(value)))
-        if not shared.any() or len(kept) < FEWEST:
+        if had and not shared.any():
             raise ConfigError(
-                f"transfer: study {number} has {len(kept)} trials in this space, and {FEWEST} are the least"
-                + (f"; of the others, {reason}" if reason else f"; its parameters are {sorted(had)}")
+                f"transfer: study {number} has no parameter in common with this space: its parameters are "
+                f"{sorted(had)}, those of the space {space.names}"
+            )
+        if len(kept) < FEWEST:
+            raise ConfigError(
+                f"transfer: study {number} has {len(kept)} {'trial' if len(kept) == 1 else 'trials'} in this space, "
+                f"and {FEWEST} are the least" + (f"; of the others, {reason}" if reason else "")
             )
         if len(kept) < len(told.params):
             left = len(told.params) - len(kept)

@@ -31,6 +31,10 @@ class SpaceError(ModeseekError, ValueError):
     """A search space cannot be made from what was given."""
 
 
+class SpaceNeeded(SpaceError):  # noqa: N818 - reads as what is missing
+    """A stored space has an Enum or a function in it, which only the user's code has: it must be given."""
+
+
 class ParameterError(ModeseekError, ValueError):
     """Parameters do not lie in the space; the message names the parameter."""
 

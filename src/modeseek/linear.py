@@ -149,8 +149,14 @@ def violated(constraints: Sequence[Constraint], params: Params, values: Mapping[
 
 
 def is_feasible(feasible: Feasible, params: Params) -> bool:
-    """What a user's function says; SpaceError where that is neither true nor false."""
-    answer = feasible(params.copy())
+    """What a user's function says; SpaceError where that is neither true nor false, or where it raises."""
+    try:
+        answer = feasible(params.copy())
+    except Exception as error:
+        raise SpaceError(
+            f"the constraint {name_of(feasible)}(params) must return True or False, but raised "
+            f"{type(error).__name__}: {error}; params={params!r}"
+        ) from error
     if isinstance(answer, bool | np.bool_):
         return bool(answer)
     raise SpaceError(f"the constraint {name_of(feasible)}(params) must return True or False, not {answer!r:.60}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, overload
 
+import numpy as np
 import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
@@ -18,7 +19,7 @@ from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, SpaceChangedWarning, TrialFailedWarning
+from modeseek.errors import ConfigError, SpaceChangedWarning, TrialError, TrialFailedWarning
 from modeseek.fronts import as_reference
 from modeseek.hyperparameters import Several
 from modeseek.knowledge import Knowledge
@@ -26,9 +27,8 @@ from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.outcomes import Measured, Outcome, as_sem, measured
-from modeseek.proposer import Proposer, Settings
-from modeseek.recommendation import Recommendation, best_expected, best_of, is_noisy
-from modeseek.sampled_optimum import recommended
+from modeseek.proposer import Proposal, Proposer, Settings
+from modeseek.recommendation import LIKELY, Recommendation, best_expected, best_of, recommended_or_best
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.together import propose_together
@@ -178,27 +178,28 @@ class Optimizer:
         if self.best is None or self.noise == "none":
             return self.best
         gp, _ = self._surrogate()
-        history = self._trials.history(direction)
+        limits = torch.from_numpy(self._trials.history(direction).constraints).to(gp.X)[None]
         with computing(self.device, self._settings.threads):
-            chosen = int(recommended(gp, torch.from_numpy(history.constraints).to(gp.X)[None]))
-            trial = self._trials.having(TrialState.COMPLETE)[chosen]
-            return trial if trial.number == self.best.number or is_noisy(gp) else self.best
+            return self._trials.having(TrialState.COMPLETE)[recommended_or_best(gp, limits)]
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
         """The best parameters that have these values: `best_for(machine="B")`, or a dict. Changes nothing.
 
         If there are feasible trials with these values, it is the best of them, as observed. If there is none, it is
-        what the surrogate expects to be best from all other trials. None before any trial is complete.
+        what the surrogate expects to be best from all other trials, and with black-box constraints feasible: its
+        `feasible` says how likely that is. None before any trial is complete.
         """
         direction = self._one("best_for() knows none; see opt.front")
+        if fixed is not None and not isinstance(fixed, Mapping):
+            raise ConfigError(f"best_for takes values by name, best_for(machine='B') or a dict, not {fixed!r}")
         chosen = {**(fixed or {}), **values}
         with self._proposer.holding(chosen) as region:
             wanted = {} if region is None or not chosen else region.fixed
             observed = best_of(self.space, [trial for trial in self._trials if trial.feasible], wanted, direction)
             if observed is not None or not self._trials.having(TrialState.COMPLETE):
                 return observed
-            params = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
-        return Recommendation(params, *self.predict(params))
+            params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
+        return Recommendation(params, *self.predict(params), feasible=likely)
 
     def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
@@ -214,6 +215,10 @@ class Optimizer:
         direction = self._one("optimum() says nothing of a front; see opt.front")
         history = self._trials.history(direction)
         best = self.best_for(fixed) if fixed else None
+        if best is not None and best.feasible < LIKELY:
+            raise TrialError(
+                f"nothing is likely to be feasible with {dict(fixed or {})}: {best.feasible:.0%} at the most"
+            )
         point = None if best is None else self.space.encode(best.params)
         return Optimum.of(
             self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
@@ -246,7 +251,7 @@ class Optimizer:
         Each is pending from now on, and later ones keep away from it. The first of a list is the trial that would come
         alone; the others are, of many samples of where the optimum may be, those that with it leave the least regret.
         In a finite space no configuration comes twice: a list is shorter than n when fewer remain, and SpaceExhausted
-        is raised when none does.
+        is raised when none does. Where all parameters are fixed there is nothing to search, and the point comes again.
 
         Args:
             n: how many; None: one, not as a list.
@@ -387,7 +392,10 @@ class Optimizer:
         """So many trials; fewer where a finite space has no more."""
         history = self._trials.history(self.direction, self.reference)
         with self._proposer.holding(fixed) as region:
-            proposals = propose_together([self._proposer], [history], len(self._trials), n, left)[0]
+            if region is not None and not bool(region.free.any()):  # nothing to search: a point that is measured again
+                proposals = [Proposal(region.settle(np.full((1, self.d), 0.5))[0], "model")] * n
+            else:
+                proposals = propose_together([self._proposer], [history], len(self._trials), n, left)[0]
         decode = self.space.decode if region is None else region.params
         asked = [self._trials.append(decode(point), origin) for point, origin in proposals]
         return [self._trials.timed(trial, started=time.time()) for trial in asked]

@@ -6,6 +6,7 @@ the objective's own units, by the inverse of the outcomes' transform.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from modeseek.optimum_text import summary
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
 from modeseek.proposer import Settings, Stream, generator
+from modeseek.recommendation import recommended_or_best
 from modeseek.sampled_optimum import (
     HYPERPARAMETERS,
     ROUNDING,
@@ -104,6 +106,7 @@ class Optimum:
         self.space, self.direction = space, direction
         self._sign = -1.0 if direction == "minimize" else 1.0
         self._outcomes = outcomes
+        self._scale_is_known = not outcomes.is_constant
         region = space.region(fixed)
         limits = None if constraints is None else torch.from_numpy(constraints).to(gp.X)[None]
         domain = Domain.of(space, gp.X.device, region)
@@ -142,13 +145,15 @@ class Optimum:
             history: its outcomes to be maximized, in the objective's own units but for their sign.
             settings: of the proposer.
             state: where the surrogate's fit starts; None: anew.
-            fixed, point: as in `Optimum`.
+            fixed, point: as in `Optimum`; None: the observation that `Optimizer.recommend` recommends.
         """
         gp, outcomes = surrogate_of(space, history, settings, state)
         source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
         with computing(settings.device, settings.threads):
             draws = whole_number("draws", draws, 1)
             limits = history.constraints
+            if point is None:
+                point = history.X[recommended_or_best(gp, torch.from_numpy(limits).to(gp.X)[None])]
             return cls(
                 space, gp, outcomes, direction, source, draws=draws, constraints=limits, fixed=fixed, point=point
             )
@@ -207,12 +212,16 @@ class Optimum:
         return [self._region.params(point) for point in np.concatenate([points, self._points[missing]])]
 
     def regret(self, probability: float = 0.95) -> float:
-        """How much better than the recommended point the optimum is at the most, with this probability."""
-        return float(self._regrets[above(len(self._regrets), _probability(probability))])
+        """How much better than the recommended point the optimum is at the most, with this probability.
+
+        Infinite while all outcomes are equal: nothing is known then of how much others may differ.
+        """
+        bound = float(self._regrets[above(len(self._regrets), _probability(probability))])
+        return bound if self._scale_is_known else math.inf
 
     def probability_of_regret_below(self, epsilon: float) -> float:
         """How probable it is that the optimum is better than the recommended point by at most epsilon."""
-        return float(np.mean(self._regrets <= epsilon))
+        return float(np.mean(self._regrets <= epsilon)) if self._scale_is_known else 0.0
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Marginals of the samples on the diagonal, pairs below; the recommended point is marked.
@@ -292,16 +301,17 @@ def predict(
 ) -> tuple[float, float]:
     """Mean and standard deviation of the objective at these parameters, in its own units.
 
-    Of the objective itself, not of a noisy observation of it. Arguments as in `Optimum`.
+    Of the objective itself, not of a noisy observation of it. The standard deviation is infinite while all outcomes are
+    equal. Arguments as in `Optimum`.
     """
     x = torch.from_numpy(space.encode(params)).to(several.scale)[None, None]
     mean, std = moments_in_own_units(several, outcomes, x)
     sign = -1.0 if direction == "minimize" else 1.0
-    return sign * float(mean), float(std)
+    return sign * float(mean), math.inf if outcomes.is_constant else float(std)
 
 
-def _probability(p: float) -> float:
-    if not 0 < p < 1:
+def _probability(p: Any) -> float:
+    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p < 1:
         raise ConfigError(f"a probability must be between 0 and 1, not {p!r}")
     return float(p)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from modeseek.parameters import Categorical
@@ -27,16 +28,22 @@ def summary(optimum: Optimum) -> str:
         likely = "; ".join(map(" ".join, zip(masses, where, strict=True)))
         more = f"; and {len(optimum.modes) - 2} more" if len(optimum.modes) > 2 else ""
         regions = f"it is in one of {len(optimum.modes)} regions, with a probability of {likely}{more}"
+    gain = (
+        f"it is better than the best point so far by less than {optimum.regret(0.5):.2g} with 50 % probability, "
+        f"and by less than {optimum.regret(0.95):.2g} with 95 %"
+    )
+    if math.isinf(optimum.regret(0.5)):
+        gain = "all values so far are equal, so that nothing is known of how much better it is"
     best = f"{_text(optimum, optimum.recommended)}; value {optimum.value:.4g} ± {optimum.std:.2g}"
     what = "minimum" if optimum.direction == "minimize" else "maximum"
+    said = "1 evaluation says" if optimum._trials == 1 else f"{optimum._trials} evaluations say"
     return "\n".join(
         [
-            f"What {optimum._trials} evaluations say of the {what}:",
+            f"What {said} of the {what}:",
             f"  best point so far: {best}",
             f"  where the {what} lies, each with 90 % probability: {ranges}{_and_more(len(intervals))}",
             f"  {regions}",
-            f"  it is better than the best point so far by less than {optimum.regret(0.5):.2g} with 50 % probability, "
-            f"and by less than {optimum.regret(0.95):.2g} with 95 %",
+            f"  {gain}",
         ]
     )
 

@@ -69,6 +69,11 @@ class OutcomeMap(NamedTuple):
     third: Scaling | None = None
     range: tuple[Tensor, Tensor] | None = None  # of the power transform, in which the way back is its inverse
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the outcomes of all batch elements are equal, so that their scale is not known."""
+        return not bool((self.first.std > 0).any())
+
     def apply(self, Y: Tensor) -> Tensor:
         """Outcomes b x m as the surrogate would see them."""
         y = self.first.apply(Y)

@@ -16,9 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# What no successful objective returns as a number. Other odd values may be a failure of one point alone.
-_NEVER_NUMBERS = (type(None), str, bytes, bytearray, tuple, list, dict, set, frozenset, complex)
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -54,13 +51,40 @@ def measured(returned: Any, objectives: int = 1) -> Measured:
 
 def never_measures(returned: Any, objectives: int = 1) -> bool:
     """Whether no successful evaluation returns the like: a mistake in the objective rather than a bad point."""
-    value, _ = _taken_apart(returned, objectives)
-    if objectives == 1:
-        return issubclass(type(value), _NEVER_NUMBERS)
-    several = _several(value)
-    if several is None or len(several) != objectives:
+    value, constraints = _taken_apart(returned, objectives)
+    values = [value] if objectives == 1 else _several(value)
+    if values is None or len(values) != objectives or any(map(_is_never_a_number, values)):
         return True
-    return any(issubclass(type(number), _NEVER_NUMBERS) for number in several)
+    sem = returned.sem if issubclass(type(returned), Outcome) else None
+    if sem is not None and (objectives > 1 or _is_never_a_number(sem)):
+        return True
+    limits = [] if constraints is None else _several(constraints)
+    return limits is None or any(_is_never_a_number(limit) or _is_bool(limit) for limit in limits)
+
+
+def _is_never_a_number(value: Any) -> bool:
+    """Whether this could not have been a number at another point, as NaN could, or what fails to turn into one."""
+    kind = type(_content(value))
+    return not issubclass(kind, numbers.Real | Decimal) and not hasattr(kind, "__float__")
+
+
+def _is_bool(value: Any) -> bool:
+    """Whether this is True or False, also NumPy's, or an array or tensor that holds one."""
+    return issubclass(type(_content(value)), bool)
+
+
+def _content(value: Any) -> Any:
+    """What an array or tensor of one element holds; () of another shape, NaN where it is masked or cannot be read."""
+    try:
+        if np.ma.is_masked(value):
+            return math.nan
+        if hasattr(value, "shape") and hasattr(value, "item"):
+            return value.item() if math.prod(value.shape) == 1 else ()
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # from an object that is not ours, or from a device
+        return math.nan
+    return value
 
 
 def _taken_apart(returned: Any, objectives: int) -> tuple[Any, Any]:
@@ -82,7 +106,7 @@ def _values(value: Any, objectives: int) -> tuple[float, ...]:
     if several is None:
         raise ValueError(f"the value is {_kind(value)}, not a list of {objectives} numbers, one per objective")
     if len(several) != objectives:
-        raise ValueError(f"there are {len(several)} values for {objectives} objectives")
+        raise ValueError(f"there {counted(len(several), 'value')} for {objectives} objectives")
     return tuple(as_number(number, f"value {i}") for i, number in enumerate(several))
 
 
@@ -105,7 +129,18 @@ def as_constraints(constraints: Any) -> tuple[float, ...]:
     several = _several(constraints)
     if several is None:
         raise ValueError(f"the constraints are {_kind(constraints)}, not a list of numbers")
+    for i, number in enumerate(several):
+        if _is_bool(number):
+            raise ValueError(
+                f"constraint {i} is {_content(number)}: a constraint is a number, feasible where it is at most 0, so "
+                "that True would mean violated; for x > 0.3 return 0.3 - x"
+            )
     return tuple(as_number(number, f"constraint {i}") for i, number in enumerate(several))
+
+
+def counted(count: int, thing: str) -> str:
+    """So many of something after "there": "is 1 value", "are 2 values", "are no values"."""
+    return f"is 1 {thing}" if count == 1 else f"are {count or 'no'} {thing}s"
 
 
 def _several(value: Any) -> list[Any] | None:

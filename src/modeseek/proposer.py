@@ -352,7 +352,8 @@ def remaining(space: Space, known: Array, rng: np.random.Generator, region: Regi
         points = space.snap(rng.random((DRAWS, space.d)))
     points = fresh(points, known)
     if not len(points):
-        raise SpaceExhausted("no configuration was found that has not been proposed")
+        fixed = "" if region is None or not region.fixed else f" with {region.fixed}"
+        raise SpaceExhausted(f"no configuration{fixed} was found that has not been proposed")
     return points
 
 

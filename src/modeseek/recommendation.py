@@ -1,4 +1,4 @@
-"""What to use where some values are given: the best that was observed with them, or what the surrogate expects."""
+"""What to use: which of the observed points, under noise or not; and where some values are given, what is expected."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from modeseek.computing import computing
-from modeseek.constraints import constrain
+from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.domain import Domain
 from modeseek.fitting import MIN_KNOWN_NOISE
 from modeseek.history import History
 from modeseek.proposer import Proposer, Stream, best_labelled, generator
 from modeseek.pseudo import polish, pseudo_dataset
+from modeseek.sampled_optimum import recommended
 from modeseek.space import Space
-from modeseek.surrogate import GP, MANY, Surrogate, evenly, fit, log_posterior, theta_of
-from modeseek.trials import Direction, Trial
-from modeseek.typing import Params
+from modeseek.surrogate import GP, MANY, evenly, fit, log_posterior, theta_of
+from modeseek.trials import Direction, Trial, has_values
+from modeseek.typing import Array, Params
 
 STARTS, STEPS = 256, 20  # of climbs to where the mean is best
+LIKELY = 0.5  # probability from which on a point counts as feasible
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,27 @@ class Recommendation:
         value: as observed; of a point that has not been evaluated, what the surrogate expects.
         std: the standard deviation of what it expects; None for what was observed.
         trial: the trial that it was observed in; None where there is none with these values.
+        feasible: with black-box constraints, how probable it is that all are met; 1 for what was observed.
     """
 
     params: Params
     value: float
     std: float | None = None
     trial: Trial | None = None
+    feasible: float = 1.0
+
+
+def recommended_or_best(gp: GP, constraints: Tensor | None) -> int:
+    """Which observation (of a batch of one) is recommended: the feasible one with the best posterior mean.
+
+    Where the outcomes do not speak for noise, the one with the best outcome.
+
+    Args:
+        constraints: 1 x n x q, at most 0 where feasible; TrialError where nothing is.
+    """
+    violated = torch.zeros_like(gp.y, dtype=torch.bool) if constraints is None else (constraints > 0).any(-1)
+    chosen, best = int(recommended(gp, constraints)), int(gp.y.masked_fill(violated, -torch.inf).argmax(-1))
+    return chosen if chosen == best or is_noisy(gp) else best
 
 
 def is_noisy(gp: GP) -> bool:
@@ -48,9 +67,9 @@ def is_noisy(gp: GP) -> bool:
     They do if their evidence is higher with the fitted noise than without any by ½ log n, the price of a parameter,
     each with its best length-scales. Else a posterior mean that is not the observed value is the model's error.
     """
-    X, y = evenly(gp.X, gp.y, MANY)
     if gp.known_noise is not None:
-        return True
+        return not bool((gp.known_noise <= MIN_KNOWN_NOISE).all())
+    X, y = evenly(gp.X, gp.y, MANY)
     fitted = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior)
     none = torch.full_like(y, MIN_KNOWN_NOISE)
     exact = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=none)
@@ -69,17 +88,27 @@ def best_of(
     space: Space, trials: Sequence[Trial], fixed: Mapping[str, Any], direction: Direction
 ) -> Recommendation | None:
     """The best of the trials, all with a value, that have the fixed values; None where there is none."""
-    at = {space.coordinates.index(name): space[name].encode(value) for name, value in fixed.items()}
     sign = 1.0 if direction == "minimize" else -1.0
-    matching = [trial for trial in trials if all(trial.unit[i] == u for i, u in at.items())]
+    matching = [trial for trial in trials if has_values(space, trial, fixed)]
     best = min(matching, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
     return None if best is None or best.value is None else Recommendation(best.params, best.value, None, best)
 
 
-def best_expected(proposer: Proposer, objective: GP, history: History) -> Params:
+def having(space: Space, history: History, fixed: Mapping[str, Any]) -> NDArray[np.int64]:
+    """Which outcomes of a history are feasible and at points with the fixed values, by name."""
+    fits = np.ones(len(history.Y), dtype=bool)
+    if history.constraints.size:
+        fits &= (history.constraints <= 0).all(1)
+    for name, value in fixed.items():
+        fits &= history.X[:, space.coordinates.index(name)] == space[name].encode(value)
+    return np.flatnonzero(fits)
+
+
+def best_expected(proposer: Proposer, objective: GP, history: History) -> tuple[Params, float]:
     """The parameters of the proposer's region at which the posterior mean is highest, found from many starts.
 
-    With black-box constraints, also by how likely it is to be feasible (constraints.py).
+    With black-box constraints, of those that are more likely feasible than not; where there are none, the parameters
+    that are most likely to be. And how likely that is.
 
     Args:
         objective: of the history's outcomes.
@@ -88,16 +117,27 @@ def best_expected(proposer: Proposer, objective: GP, history: History) -> Params
     domain = Domain.of(space, settings.device, region)
     source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
     with computing(settings.device, settings.threads):
-        gp: Surrogate = objective
+        gp: GP | ConstrainedGP = objective
         if history.constraints.size:
             gp = constrain(objective, objective.X, torch.from_numpy(history.constraints)[None].to(objective.X))
         x, label = pseudo_dataset(gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, domain=domain)
         start = x[:, [int(label[0].argmax())]]
         top = polish(gp, start, rho=0.0, domain=domain)
         points = torch.cat([top, start[0], x[0]]).cpu().numpy()
-        if region is None:
-            return space.decode(best_labelled(space.snap(points), gp, 0.0))
-        settled = region.settle(points)
+        settled = space.snap(points) if region is None else region.settle(points)
         if not len(settled):
             settled = proposer.another_point(settled, len(history.Y))[None]
-        return region.params(best_labelled(settled, gp, 0.0))
+        point, feasible = _most_promising(settled, gp)
+        return (space.decode(point) if region is None else region.params(point)), feasible
+
+
+def _most_promising(points: Array, gp: GP | ConstrainedGP) -> tuple[Array, float]:
+    """The best of the points (k x d), and how probable it is to be feasible, as in `best_expected`."""
+    if not isinstance(gp, ConstrainedGP):
+        return best_labelled(points, gp, 0.0), 1.0
+    probability = gp.log_feasibility(torch.from_numpy(points).to(gp.X)[None])[0].exp().cpu().numpy()
+    likely = probability >= LIKELY
+    if not likely.any():
+        return points[probability.argmax()], float(probability.max())
+    best = best_labelled(points[likely], gp.objective, 0.0)
+    return best, float(probability[(points == best).all(1)].max())

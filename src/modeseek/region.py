@@ -349,5 +349,15 @@ def _checked(space: Space, fixed: Mapping[str, Any]) -> dict[str, Any]:
     for name in values:
         if not space.conditions.exists(name, values):
             reason = space.conditions.reason(name)
-            raise ParameterError(f"fixed: parameter {name!r} exists only where {reason}; fix that, too")
+            raise ParameterError(
+                f"fixed: parameter {name!r} exists only where {reason}; {_remedy(space, name, values)}"
+            )
     return values
+
+
+def _remedy(space: Space, name: str, values: Mapping[str, Any]) -> str:
+    """What to do about a fixed parameter that does not exist beside these fixed values."""
+    for parent, allowed in (space[name].when or {}).items():
+        if parent in values and values[parent] not in allowed:
+            return f"but {parent} is fixed to {values[parent]!r}: leave {name} out, or fix {parent} to another value"
+    return "fix that, too"

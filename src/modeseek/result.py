@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -21,6 +21,7 @@ from modeseek.optimum import Optimum
 from modeseek.outcomes import Measured
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
+from modeseek.recommendation import best_of
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
 from modeseek.typing import Array, Noise
@@ -44,7 +45,8 @@ class Result:
         expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
-        space, direction, reference, seed, config, noise: what was run; of several objectives, direction is a tuple.
+        space, direction, reference, seed, config, noise, fixed: what was run; of several objectives, direction is a
+            tuple.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
         seconds: wall-clock time, of the last call when a run was resumed.
         optimum: what is known of the optimum, computed when it is first asked for.
@@ -62,11 +64,25 @@ class Result:
     noise: Noise = "fitted"
     reference: Array | None = None
     expected: tuple[float, float] | None = None
+    fixed: Mapping[str, Any] | None = None
 
     @property
     def front(self) -> list[Trial]:
         """The feasible trials that no other one beats in every objective, by number."""
         return self._copied().front(self.direction)
+
+    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Trial | None:
+        """The feasible trial with the best observed value of those that have these values; None where there is none.
+
+        `result.best_for(machine="B")`, or a dict. `Optimizer.best_for` also says what to expect where there is none.
+        """
+        if isinstance(self.direction, tuple):
+            raise ConfigError(f"with {len(self.direction)} objectives there is no best trial; see result.front")
+        chosen = {**(fixed or {}), **values}
+        region = self.space.region(chosen) if chosen else None
+        wanted = {} if region is None else region.fixed
+        best = best_of(self.space, [trial for trial in self.trials if trial.feasible], wanted, self.direction)
+        return None if best is None else best.trial
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -105,6 +121,10 @@ class Result:
             return "\n".join([*lines, *self._without_best()])
         lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
         lines += self._listed(self.best)
+        if self.fixed and (of_these := self.best_for(self.fixed)) and of_these.number != self.best.number:
+            named = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items())
+            lines.append(f"best with {named}: value {of_these.value:.6g} (trial {of_these.number})")
+            lines += self._listed(of_these)
         if self.best.constraints:
             count = sum(trial.feasible for trial in self.trials)
             lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
@@ -147,9 +167,9 @@ class Result:
     def to_dataframe(self) -> pd.DataFrame:
         """One row per trial: number, state, origin, value, error, times, and `params_<name>` for each parameter.
 
-        Of several objectives, `values_<i>` instead of value. With constraints, also `constraints_<i>` for each of them,
-        and `feasible`. `started` is in UTC, `seconds` is how long the evaluation took (with ask and tell, the time
-        between them); both are missing where they are not known.
+        Of several objectives, `values_<i>` instead of value. Where a trial was told with a standard error, also `sem`.
+        With constraints, also `constraints_<i>` for each of them, and `feasible`. `started` is in UTC, `seconds` is how
+        long the evaluation took (with ask and tell, the time between them); both are missing where they are not known.
         """
         try:
             import pandas as pd
@@ -165,6 +185,7 @@ class Result:
                 "state": trial.state.value,
                 "origin": trial.origin,
                 **dict(zip(values, trial.values or [np.nan] * len(values), strict=True)),
+                "sem": np.nan if trial.sem is None else trial.sem,
                 "error": trial.error,
                 "started": pd.NaT if trial.started is None else datetime.fromtimestamp(trial.started, UTC),
                 "seconds": np.nan if trial.seconds is None else trial.seconds,
@@ -174,7 +195,8 @@ class Result:
             }
             for trial in self.trials
         ]
-        names = ["number", "state", "origin", *values, "error", *limits, *(["feasible"] if limits else [])]
+        sem = ["sem"] if any(trial.sem is not None for trial in self.trials) else []
+        names = ["number", "state", "origin", *values, *sem, "error", *limits, *(["feasible"] if limits else [])]
         names += ["started", "seconds", *(f"params_{name}" for name in self.space.names)]
         # Objects, since pandas' own strings cannot hold every Python string.
         columns = [[row.get(name) for row in rows] for name in names]

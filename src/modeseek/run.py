@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from modeseek.checkpoint import StrPath
     from modeseek.execution.session import Callback, Objective
     from modeseek.result import Result
-    from modeseek.trials import Direction
+    from modeseek.trials import Direction, Trial
 
 Catch: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
@@ -42,7 +42,7 @@ def minimize(
     timeout: float | None = None,
     stop: WhenSure | None = None,
     fixed: Mapping[str, Any] | None = None,
-    known: Iterable[tuple[Params, Any]] = (),
+    known: Iterable[tuple[Params, Any] | Trial] | Result = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,
@@ -69,8 +69,8 @@ def minimize(
         timeout: seconds after which no new trial begins.
         stop: `WhenSure(regret=..., probability=...)` ends the run once so little is left to be gained.
         fixed: values that some parameters have throughout this run, by name; the others are searched.
-        known: pairs of parameters and values (or what else f may return) that were measured before. They count toward
-            the initial design, not toward the budget.
+        known: pairs of parameters and values (or what else f may return) that were measured before; also trials, or a
+            `Result`, whose complete trials are taken. They count toward the initial design, not toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
         checkpoint: a file to save to after every step, and to resume from when it exists, also with a wider space (see
             `Optimizer.load`). Trials that ran when it was written are evaluated again first.
@@ -89,8 +89,9 @@ def minimize(
     Ctrl-C ends the run and returns the Result, with stopped="interrupted"; trials that ran are still RUNNING in it and
     in the checkpoint.
 
-    As long as no evaluation has given a number, one that returns None, text, a tuple, a dict or the like ends the run
-    with ObjectiveTypeError: that is a mistake in f. `catch=(TypeError,)` goes on after it.
+    As long as no evaluation has given a number, one that returns None, text, a tuple, a dict or the like, also as a
+    constraint or a standard error, ends the run with ObjectiveTypeError: that is a mistake in f. `catch=(TypeError,)`
+    goes on after it.
 
     An evaluation that ends its process (a crash, `os._exit`, out of memory) is tried once more in a new worker, then
     it is a failed trial and the run goes on. With one worker, or with threads, it ends this program; resumed from the
@@ -119,7 +120,7 @@ def maximize(
     timeout: float | None = None,
     stop: WhenSure | None = None,
     fixed: Mapping[str, Any] | None = None,
-    known: Iterable[tuple[Params, Any]] = (),
+    known: Iterable[tuple[Params, Any] | Trial] | Result = (),
     catch: Catch = (),
     checkpoint: StrPath | None = None,
     retry_failed: bool = False,

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from modeseek import html
 from modeseek.conditions import ABSENT, Conditions
-from modeseek.errors import ParameterError, SpaceError
+from modeseek.errors import ParameterError, SpaceError, SpaceNeeded
 from modeseek.linear import Constraint, Linear, name_of, violated
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.typing import Array, Params
@@ -235,7 +235,7 @@ class Space:
             box, entries = document["box"], [dict(entry) for entry in document["parameters"]]
             for entry in entries:
                 if any(isinstance(choice, dict) for choice in entry.get("choices", ())):
-                    raise SpaceError(
+                    raise SpaceNeeded(
                         f"choices of {entry['name']!r} are members of an Enum, which only your code has: give the "
                         "space as well, as in Optimizer.load(path, space=space)"
                     )
@@ -348,7 +348,7 @@ def _stored_constraint(constraint: Constraint) -> dict[str, Any]:
 
 def _meant_constraint(stored: Mapping[str, Any]) -> Linear:
     if "function" in stored:
-        raise SpaceError(
+        raise SpaceNeeded(
             f"its constraint {stored['function']!r:.60} is a function, which only your code has: give the space as "
             "well, as in Optimizer.load(path, space=space)"
         )

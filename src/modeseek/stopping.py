@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modeseek.errors import ConfigError
-from modeseek.trials import Trial, TrialState
+from modeseek.trials import Trial, TrialState, has_values
 
 if TYPE_CHECKING:
     from modeseek.optimizer import Optimizer
@@ -23,9 +24,9 @@ class WhenSure:
         ms.minimize(f, space, budget=200, stop=ms.WhenSure(regret=0.01, probability=0.95))
 
     The probability is the surrogate's, from `DRAWS` functions that the observations allow for. It is asked after each
-    trial once the initial design is over, which takes longer than a suggestion. On functions that suit the surrogate,
-    bounds at 95 % held in 92 to 97 %; on those with many narrow valleys, as Rastrigin's, it is too sure
-    (docs/optimum.md).
+    trial once as many are complete as the initial design has (with the values of `fixed=`, if any), which takes longer
+    than a suggestion. On functions that suit the surrogate, bounds at 95 % held in 92 to 97 %; on those with many
+    narrow valleys, as Rastrigin's, it is too sure (docs/optimum.md).
 
     Args:
         regret: in the objective's own units.
@@ -46,8 +47,9 @@ class WhenSure:
         """Whether what is known is enough."""
         return optimum.probability_of_regret_below(self.regret) >= self.probability
 
-    def __call__(self, optimizer: Optimizer, trial: Trial) -> bool:
-        """As a callback of `minimize`."""
-        done = sum(t.state is TrialState.COMPLETE for t in optimizer.trials)
-        enough = done >= optimizer.n_initial and optimizer.best is not None
-        return enough and self.satisfied_by(optimizer.optimum(draws=DRAWS))
+    def __call__(self, optimizer: Optimizer, trial: Trial, fixed: Mapping[str, Any] | None = None) -> bool:
+        """As a callback of `minimize`; with fixed values, of the optimum among parameters that have them."""
+        done = [t for t in optimizer.trials if t.state is TrialState.COMPLETE and has_values(optimizer.space, t, fixed)]
+        if len(done) < optimizer.n_initial or not any(t.feasible for t in done):
+            return False
+        return self.satisfied_by(optimizer.optimum(draws=DRAWS, fixed=fixed))

@@ -5,7 +5,7 @@ Symbols: n, completed trials; p, running ones; d, parameters of the space; q, co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args
@@ -18,7 +18,7 @@ from modeseek.checks import is_whole
 from modeseek.errors import ConfigError, TrialError
 from modeseek.fronts import MOST, as_reference, front_of, hypervolume
 from modeseek.history import History
-from modeseek.outcomes import Measured, Outcome, as_text, measured
+from modeseek.outcomes import Measured, Outcome, as_text, counted, measured
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
@@ -158,9 +158,9 @@ class Trials:
         """TrialError where complete trials have another number of constraints."""
         done = next((trial for trial in self._trials if trial.constraints is not None), None)
         if done is not None and done.constraints is not None and len(done.constraints) != len(constraints):
-            there, here = (f"{len(limits) or 'no'} constraints" for limits in (done.constraints, constraints))
             raise TrialError(
-                f"there are {here}, but trial {done.number} was told with {there}; every trial needs as many"
+                f"there {counted(len(constraints), 'constraint')}, but trial {done.number} was told with "
+                f"{len(done.constraints) or 'no'}; every trial needs as many"
             )
 
     def fail(self, trial: Trial | int, error: object) -> Trial:
@@ -254,6 +254,11 @@ def signs(direction: Goal) -> Array:
     """By objective, 1 where it is maximized and −1 where it is minimized: M."""
     goals = (direction,) if isinstance(direction, str) else direction
     return np.array([1.0 if goal == "maximize" else -1.0 for goal in goals])
+
+
+def has_values(space: Space, trial: Trial, fixed: Mapping[str, Any] | None) -> bool:
+    """Whether a trial has the fixed values, by name."""
+    return all(trial.unit[space.coordinates.index(name)] == space[name].encode(v) for name, v in (fixed or {}).items())
 
 
 def least_violation(constraints: Sequence[Sequence[float]]) -> int:

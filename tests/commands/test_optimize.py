@@ -197,7 +197,7 @@ def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.Capture
     assert study.best_value == min(trial.value for trial in feasible)
     assert f"best value {study.best_value:.6g}" in capsys.readouterr().out
     assert main(["optimize", "objectives:loss", *RUN, "--study", "objectives:bounded", "--trials", "7"]) == 0
-    assert "there are 0 constraints, but trial 0 has 1" in capsys.readouterr().err
+    assert "there are no constraints, but trial 0 has 1" in capsys.readouterr().err
     assert main(["optimize", "objectives:bounded", "--show"]) == 0
 
 
@@ -502,6 +502,7 @@ def test_fault_47_a_first_value_that_is_never_a_number_stops_at_once(
     complaint = capsys.readouterr().err
     assert said in complaint
     assert "must return one finite number" in complaint
+    assert "--direction minimize,maximize" in complaint
     assert states(f"objectives:{objective}") == {"FAIL": 1}
 
 

@@ -99,6 +99,7 @@ def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> N
         (TWO + "[[constraints]]\ncoefficients = {c = 1}\nupper = 1", ["c <= 1", "no parameter 'c'"]),
         (TWO + "[[constraints]]\ncoefficients = {a = 1}\nlower = 2", ["no configuration"]),
         ("constraints = [1]\n" + TWO, ["must be tables"]),
+        (TWO + "[constraints]\ncoefficients = {a = 1}\nupper = 1", ["write [[constraints]], with two brackets"]),
         (TWO + "prior = [2, 1]", ["prior: parameter 'b'", "2 is not in"]),
         (TWO + "prior = {mean = 0.5}", ["prior: parameter 'b'", "no belief about a number"]),
     ],

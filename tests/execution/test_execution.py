@@ -79,6 +79,19 @@ class Strange:
         raise RuntimeError("no")
 
 
+class Panic(BaseException):
+    """What compiled extensions raise: no Exception."""
+
+
+class Unread:
+    """A tensor whose device has failed this time."""
+
+    shape = ()
+
+    def item(self) -> float:
+        raise Panic("no")
+
+
 def leave(x: object) -> None:
     sys.exit("enough")
 
@@ -98,7 +111,10 @@ def test_an_evaluation_is_plain_data() -> None:
     strange = evaluate(lambda x: Strange(), (), 2)
     assert (strange.measured, strange.never_a_number) == (None, False)
     assert strange.error
-    for value, never in ((None, True), ("1", True), ({}, True), (float("nan"), False), (np.zeros(2), False)):
+    unread = evaluate(lambda x: Unread(), (), 2)
+    assert "gives no number: " in str(unread.error)
+    assert not unread.never_a_number
+    for value, never in ((None, True), ("1", True), ({}, True), (float("nan"), False), (np.zeros(2), True)):
         assert evaluate(lambda x, value=value: value, (), 2).never_a_number is never
     assert not evaluate(lambda x: None, (TypeError,), 2).never_a_number
 

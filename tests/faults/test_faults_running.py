@@ -21,6 +21,7 @@ from modeseek import (
     ConfigError,
     ObjectiveTypeError,
     Optimizer,
+    Outcome,
     TrialFailedWarning,
     TrialState,
     minimize,
@@ -268,11 +269,31 @@ def test_fault_47_a_first_value_that_is_never_a_number_stops_at_once(value, work
     assert first.state is TrialState.FAILED
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Outcome(1.0, constraints="a"), "the constraints are a str"),
+        (Outcome(1.0, constraints={"a": 1}), "the constraints are a dict"),
+        (Outcome(1.0, constraints=[0.0, None]), "constraint 1 is None"),
+        (Outcome(1.0, constraints=[True]), "at most 0"),
+        (Outcome(1.0, sem="a"), "sem is a str"),
+        (object(), "the value is a object"),
+        (np.array([1.0, 2.0]), r"an array of shape \(2,\)"),
+        ([1.0, 2.0], r"directions=\[\.\.\.\].*--direction minimize,maximize.*the value is a list"),
+    ],
+)
+def test_fault_47_mistakes_in_constraints_standard_errors_and_shapes_stop_at_once(value, said):
+    calls = []
+    with pytest.raises(ObjectiveTypeError, match=said):
+        minimize(lambda x: calls.append(x) or value, BOX, 20, **QUIET)
+    assert len(calls) == 1
+
+
 @pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
 def test_fault_47_unless_catch_says_otherwise_or_it_is_not_a_number_by_accident():
     with pytest.raises(AllTrialsFailed, match="all 4 trials failed"):
         minimize(lambda x: None, BOX, 20, catch=(TypeError,), max_failures=4, **QUIET)
-    for value in (np.nan, np.inf, np.array([1.0, 2.0])):
+    for value in (np.nan, np.inf, np.array([np.nan]), Outcome(1.0, [np.nan]), Outcome(1.0, sem=np.nan)):
         with pytest.raises(AllTrialsFailed, match="all 2 trials failed"):
             minimize(lambda x, value=value: value, BOX, 20, max_failures=2, **QUIET)
     values = iter([1.0, None, "x", 2.0])

@@ -19,9 +19,18 @@ from optuna.trial import TrialState
 from forked import run
 from modeseek import Categorical, DMSConfig, Float, Int, Linear, ModeseekWarning, Normal, Optimizer, Space, dms
 from modeseek.design import sobol
-from modeseek.errors import CollapseWarning, ConfigError, DeviceError, FitWarning, MissingExtraError
+from modeseek.errors import (
+    CollapseWarning,
+    ConfigError,
+    DeviceError,
+    FitWarning,
+    IndependentSamplingWarning,
+    MissingExtraError,
+    ParameterError,
+)
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
+from modeseek.integrations.optuna_asked import takes_all
 from modeseek.proposer import generator
 from shared import SMALLEST, TRAINED
 
@@ -695,3 +704,141 @@ def test_a_standard_error_is_an_attribute_of_its_trial():
         )
     history = study.sampler._codec(study, distributions).read(study)
     np.testing.assert_array_equal(history.sem, [0.5, np.nan, np.nan, np.nan, 0.0])
+
+
+def study_with_sems(*sems: object, **settings) -> optuna.Study:
+    study = optuna.create_study(sampler=sampler(), **settings)
+    for i, sem in enumerate(sems):
+        add(study, 0.1 * i, 0.5, values=[1.0] * len(study.directions), user_attrs={"modeseek:sem": sem})
+    return study
+
+
+@pytest.mark.parametrize("sem", ["much", True, [0.1], -1.0, math.inf], ids=repr)
+def test_a_standard_error_that_is_none_is_said_once(sem):
+    study = study_with_sems(0.1, sem, "more")
+    with pytest.warns(ModeseekWarning) as said:
+        study.optimize(bowl, n_trials=2)
+    (message,) = [str(warning.message) for warning in said if "modeseek:sem" in str(warning.message)]
+    assert f"trial 1: its attribute 'modeseek:sem' is ignored, since {sem!r} is not a finite number" in message
+
+
+def test_a_standard_error_that_is_not_known_or_not_used_is_no_reason_to_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ModeseekWarning)
+        study_with_sems(0.1, 0, None, math.nan).optimize(bowl, n_trials=1)
+        several = study_with_sems("much", directions=["minimize", "minimize"])
+        several.optimize(lambda trial: (bowl(trial), 1.0), n_trials=1)
+
+
+# Objectives that ask for something else than the space says
+
+SHARES = Space({"a": Float(0, 1), "b": Float(0, 1)}, constraints=[Linear({"a": 1, "b": 1}, equals=1)])
+PLAIN = Space({"a": Float(0, 1), "b": Float(0, 1)})
+
+
+def asking(evaluated: list | None = None, **ask):
+    """An objective of "a", asked for with these bounds and step, and of "b" in [0, 1]."""
+
+    def objective(trial: optuna.Trial) -> float:
+        a, b = trial.suggest_float("a", **ask), trial.suggest_float("b", 0, 1)
+        if evaluated is not None:
+            evaluated.append(a + b)
+        return a + b
+
+    return objective
+
+
+@pytest.mark.parametrize(
+    "ask", [{"low": 0, "high": 0.3}, {"low": 0, "high": 1, "step": 0.1}, {"low": 0.3, "high": 0.3}], ids=str
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_with_constraints_an_objective_that_does_not_take_all_is_refused_before_it_violates_them(ask, seed):
+    study, evaluated = optuna.create_study(sampler=sampler(space=SHARES, seed=seed)), []
+    with pytest.raises(ParameterError, match=r"asks for 'a' as FloatDistribution\(.*says FloatDistribution\(high=1.0"):
+        study.optimize(asking(evaluated, **ask), n_trials=4)
+    assert len(study.trials) == 1, "whether a value is taken is luck, the error is not"
+    assert evaluated == pytest.approx([1.0] * len(evaluated))
+
+
+def test_a_range_that_took_a_value_by_luck_is_refused_when_its_trial_ends():
+    study = optuna.create_study(sampler=sampler(space=SHARES))
+    trial = study.ask()
+    value = asking(low=0, high=0.999)(trial)
+    with pytest.raises(ParameterError, match="cannot keep to its constraints; ask for the same in the objective"):
+        study.tell(trial, value)
+    assert study.trials[0].value == value == pytest.approx(1.0), "which is kept"
+
+
+def test_a_range_of_one_value_for_which_no_sampler_is_asked():
+    study = optuna.create_study(sampler=sampler(space=SHARES))
+    with pytest.raises(ParameterError, match=r"low=0\.3"):
+        study.optimize(lambda t: t.suggest_float("b", 0, 1) + t.suggest_float("a", 0.3, 0.3), n_trials=3)
+    assert len(study.trials) == 1
+
+
+def test_an_error_of_the_objective_comes_before_what_it_asked_for():
+    def objective(trial: optuna.Trial) -> float:
+        asking(low=0, high=0.999)(trial)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        optuna.create_study(sampler=sampler(space=SHARES)).optimize(objective, n_trials=1)
+
+
+def test_fixed_values_that_an_objective_does_not_take_are_refused():
+    for ask in ({"low": 0, "high": 0.3}, {"low": 0.3, "high": 0.3}):
+        study = optuna.create_study(sampler=sampler(space=PLAIN, fixed={"a": 0.5}))
+        with pytest.raises(ParameterError, match=r"asks for 'a' .* cannot keep to its fixed values"):
+            study.optimize(asking(**ask), n_trials=2)
+    for ask in ({"low": 0, "high": 0.6}, {"low": 0.5, "high": 0.5}):
+        study = optuna.create_study(sampler=sampler(space=PLAIN, fixed={"a": 0.5}))
+        study.optimize(asking(**ask), n_trials=2)
+        assert [trial.params["a"] for trial in study.trials] == [0.5, 0.5]
+
+
+def test_a_wider_range_takes_all_that_is_proposed():
+    study = optuna.create_study(sampler=sampler(space=SHARES))
+    study.optimize(asking(low=-1, high=2), n_trials=5)
+    assert [trial.value for trial in study.trials] == pytest.approx([1.0] * 5)
+
+
+def test_queued_values_are_taken_in_any_range():
+    study = optuna.create_study(sampler=sampler(space=SHARES))
+    study.enqueue_trial({"a": 0.25})
+    study.enqueue_trial({"a": 0.2, "b": 0.1})
+    study.optimize(asking(low=0, high=0.3), n_trials=2)
+    assert points(study) == [{"a": 0.25, "b": 0.75}, {"a": 0.2, "b": 0.1}]
+
+
+@pytest.mark.parametrize("warns", [True, False])
+def test_without_constraints_a_narrower_range_goes_on_with_one_warning(warns):
+    study = optuna.create_study(sampler=sampler(space=PLAIN, warn_independent_sampling=warns))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        study.optimize(asking(low=0, high=0.3), n_trials=6)
+    assert all(trial.params["a"] <= 0.3 for trial in study.trials)
+    messages = [str(warning.message) for warning in said if warning.category is IndependentSamplingWarning]
+    assert len(messages) == warns
+    assert all("asks for 'a' as FloatDistribution(high=0.3" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "expected"),
+    [
+        (FloatDistribution(0, 1), FloatDistribution(0, 1), True),
+        (FloatDistribution(0, 2), FloatDistribution(0, 1, step=0.1), True),
+        (FloatDistribution(0, 1, step=0.1), FloatDistribution(0, 1), False),
+        (FloatDistribution(0, 1, step=0.1), FloatDistribution(0.2, 0.8, step=0.3), True),
+        (FloatDistribution(0, 1, step=0.1), FloatDistribution(0, 1, step=0.25), False),
+        (FloatDistribution(0.1, 2, log=True), FloatDistribution(0.1, 1), False),
+        (IntDistribution(0, 9), IntDistribution(1, 9, step=2), True),
+        (IntDistribution(0, 8, step=2), IntDistribution(0, 8), False),
+        (IntDistribution(0, 8, step=2), IntDistribution(1, 7, step=2), False),
+        (IntDistribution(0, 1), FloatDistribution(0, 1), False),
+        (CategoricalDistribution(["x", "y"]), CategoricalDistribution(["x", "y"]), True),
+        (CategoricalDistribution(["x", "y", "z"]), CategoricalDistribution(["x", "y"]), False),
+    ],
+    ids=str,
+)
+def test_which_distributions_take_all_values_of_another(asked, known, expected):
+    assert takes_all(asked, known) is expected

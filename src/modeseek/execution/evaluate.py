@@ -25,7 +25,8 @@ class Evaluated:
         error: why it failed, or the objective's traceback; None when something was measured.
         exception: what the objective raised, unless `catch` covers it.
         caught: the objective raised, and `catch` covers it.
-        never_a_number: the objective returned None, text, a tuple, ...; False where `catch` covers ObjectiveTypeError.
+        never_a_number: the objective returned None, text, a tuple, such a constraint, ...; False where `catch` covers
+            ObjectiveTypeError.
         seconds: how long the objective took; None where its process ended.
     """
 
@@ -70,9 +71,10 @@ def type_error(error: str | None, objectives: int = 1) -> ObjectiveTypeError:
     if objectives > 1:
         return ObjectiveTypeError(
             f"the objective must return a list of {objectives} finite numbers; with black-box constraints, a "
-            f"modeseek.Outcome or a tuple ([v1, v2], [g1, g2]); but {error}"
+            f"modeseek.Outcome or a tuple ([v1, v2], [g1, g2]). Instead, {error}"
         )
     return ObjectiveTypeError(
         "the objective must return one finite number (a float, an int, or an array or tensor with one element); with "
-        f"black-box constraints, a modeseek.Outcome or a tuple (value, [g1, g2]); but {error}"
+        f"black-box constraints, a modeseek.Outcome or a tuple (value, [g1, g2]); with several objectives, a list, and "
+        f"directions=[...] says what to do with each (command line: --direction minimize,maximize). Instead, {error}"
     )

@@ -9,12 +9,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from modeseek import checkpoint as checkpoints
 from modeseek.checks import whole_number
+from modeseek.config import DMSConfig
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,
@@ -32,7 +34,7 @@ from modeseek.execution.evaluations import Evaluations, evaluations
 from modeseek.execution.progress import progress_bar
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
-from modeseek.outcomes import measured
+from modeseek.outcomes import Outcome, measured
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
@@ -227,7 +229,7 @@ class Session:
         self.bar.update()
         if [callback for callback in self.callbacks if _is_true(callback(opt, told))]:
             self.stopped = "callback"
-        if self.stop is not None and self.stopped is None and self.stop(opt, told):
+        if self.stop is not None and self.stopped is None and self.stop(opt, told, self.fixed):
             self.stopped = "sure"
         exception = outcome.exception
         if outcome.never_a_number and first:
@@ -245,8 +247,17 @@ class Session:
         except TrialError as error:
             if outcome.measured is not None:
                 never = not issubclass(ObjectiveTypeError, self.catch)
+                if (there := self._constraints_known()) is not None:
+                    mistake = _unlike_known(there, len(outcome.measured.constraints))
+                    return Evaluated(error=str(mistake), exception=mistake if never else None)
                 return Evaluated(error=str(error), never_a_number=never)
         return outcome
+
+    def _constraints_known(self) -> int | None:
+        """How many constraints `known=` has, as long as no evaluation has given a number; None: it has no say."""
+        done = [trial for trial in self.optimizer.trials if trial.constraints is not None]
+        only_known = bool(done) and all(trial.origin == "told" for trial in done)
+        return len(done[0].constraints or ()) if only_known else None
 
     def _so_far(self) -> str:
         opt = self.optimizer
@@ -322,7 +333,16 @@ class Session:
             noise=opt.noise,
             reference=opt.reference,
             expected=opt.predict(recommended.params) if recommended is not None and differs else None,
+            fixed=self.fixed,
         )
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    """What a checkpoint has, and what was asked for; of a configuration only the settings that differ."""
+    if isinstance(old, DMSConfig) and isinstance(new, DMSConfig):
+        pairs = [(field.name, getattr(old, field.name), getattr(new, field.name)) for field in fields(DMSConfig)]
+        return "; ".join(f"its config has {what}={was!r}, not {asked!r}" for what, was, asked in pairs if was != asked)
+    return f"its {name} is {old!r}, not {new!r}"
 
 
 def _is_true(answer: Any) -> bool:
@@ -335,13 +355,33 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _pairs(known: Any) -> list[tuple[Params, Any]]:
+    """What `known=` has: pairs as they are, of trials those that are complete, as pairs."""
     try:
-        return [(params, value) for params, value in known]
+        entries = list(known.trials if hasattr(known, "trials") else known)
+        complete = [entry for entry in entries if not isinstance(entry, Trial) or entry.values is not None]
+        return [(params, value) for params, value in map(_pair, complete)]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            "known must be pairs of parameters and a value, as in [({'lr': 0.1}, 0.9)]; with constraints the value is "
-            f"an Outcome or (0.9, [g1, g2]): {error}"
+            "known must be a Result, trials, or pairs of parameters and a value, as in [({'lr': 0.1}, 0.9)]; with "
+            f"constraints the value is an Outcome or (0.9, [g1, g2]): {error}"
         ) from error
+
+
+def _pair(entry: Any) -> Any:
+    """A complete trial as a pair of parameters and an Outcome; anything else as it is."""
+    if not isinstance(entry, Trial):
+        return entry
+    value = entry.values if entry.value is None else entry.value
+    return entry.params, Outcome(value, entry.constraints or None, entry.sem)
+
+
+def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
+    """The error where the objective returns another number of constraints than `known=` has."""
+    there, here = (f"{n or 'no'} constraint{'' if n == 1 else 's'}" for n in (known, returned))
+    return ObjectiveTypeError(
+        f"known= has {there} with its values, and the objective returns {here}; give known= as many, as in "
+        "known=[(params, (value, [g1, g2]))], or leave it out"
+    )
 
 
 def _callbacks(callbacks: Any) -> tuple[Callback, ...]:
@@ -374,7 +414,7 @@ def _open(
             asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
             if asked and not _same(getattr(old, name), getattr(new, name)):
                 raise CheckpointError(
-                    f"{path} is of another run: its {name} is {getattr(old, name)!r}, not {getattr(new, name)!r}; "
+                    f"{path} is of another run: {_difference(name, getattr(old, name), getattr(new, name))}; "
                     "give the same settings, or another path"
                 )
         old._hold(path, lock)

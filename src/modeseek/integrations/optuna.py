@@ -30,6 +30,7 @@ from modeseek.knowledge import Knowledge
 from modeseek.notices import WarnOnce
 from modeseek.optimum import DRAWS, Optimum
 from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
+from modeseek.recommendation import having
 from modeseek.space import Space
 from modeseek.stopping import DRAWS as STOP_DRAWS
 from modeseek.stopping import WhenSure
@@ -43,6 +44,7 @@ try:
     from optuna.study import Study, StudyDirection
     from optuna.trial import FrozenTrial, TrialState
 
+    from modeseek.integrations.optuna_asked import Agreement, warn_of_sems
     from modeseek.integrations.optuna_spaces import Distributions, search_space_of
     from modeseek.integrations.optuna_trials import Codec, announce, distribution, is_modelled, told_by
 except ImportError as error:
@@ -77,6 +79,8 @@ class DMSSampler(BaseSampler):
             far away from all that is known.
         space: all parameters that trials will ask for, if they are known: then the model covers them from the first
             trial on, and known constraints of the space hold for every point. Optuna itself has no word for these.
+            Where the space has constraints, or there are fixed values, the objective must take all that the space
+            allows: a narrower range or another step is a ParameterError.
         fixed: values that some parameters of the space have in all trials of this sampler, as in `Optimizer.ask`.
         warn_independent_sampling: warn once when a parameter is drawn independently although others are modelled: it is
             in some trials only, and no value of another parameter says in which.
@@ -129,7 +133,8 @@ class DMSSampler(BaseSampler):
         self._constraints_func = constraints_func
         self._proposers: dict[tuple[str, int], Proposer] = {}
         self._warn = WarnOnce() if warn_independent_sampling else None
-        self._warn_unknown = WarnOnce()
+        self._agreement = None if space is None else Agreement(space, self._fixed, warns=warn_independent_sampling)
+        self._warn_unknown, self._warn_sem = WarnOnce(), WarnOnce()
         self._lock = threading.Lock()
 
     @property
@@ -161,7 +166,8 @@ class DMSSampler(BaseSampler):
     def optimum(self, study: Study, *, draws: int = DRAWS) -> Optimum:
         """What is known of the study's optimum, over the parameters that all complete trials have in common.
 
-        With constraints, of the best feasible point; TrialError while no trial is feasible.
+        With constraints, of the best feasible point; TrialError while no trial is feasible. With fixed values, of the
+        optimum among parameters that have them; TrialError while no feasible trial has.
 
         Args:
             draws: functions drawn from the posterior, one sample of the optimum each.
@@ -171,9 +177,22 @@ class DMSSampler(BaseSampler):
             raise TrialError(f"study {study.study_name!r} has no complete trials with a parameter in common")
         if len(study.directions) > 1:
             raise ConfigError(f"study {study.study_name!r} has {len(study.directions)} objectives, and so no optimum")
+        warn_of_sems(study, self._warn_sem)
         codec = self._codec(study, search_space)
         direction: Direction = "minimize" if study.direction == StudyDirection.MINIMIZE else "maximize"
-        return Optimum.of(codec.shown, codec.read(study), direction, self._settings, draws=draws)
+        history, held = codec.read(study), {n: v for n, v in self._fixed.items() if n in codec.shown.names}
+        rows = having(codec.shown, history, held)
+        if held and not len(rows):
+            raise TrialError(f"study {study.study_name!r} has no feasible trial with {held}")
+        point = history.X[rows[history.Y[rows].argmax()]] if held else None
+        return Optimum.of(codec.shown, history, direction, self._settings, draws=draws, fixed=held or None, point=point)
+
+    def _has_enough_with_fixed(self, study: Study) -> bool:
+        """Whether as many complete trials as the initial design has have the fixed values, if there are any."""
+        done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        held = self._fixed.items()
+        count = sum(all(t.params.get(name, value) == value for name, value in held) for t in done)
+        return not held or count >= self._settings.n_initial
 
     def reseed_rng(self) -> None:
         """Draw a new seed, except for the Sobol sequence, of which each trial takes the point of its own number."""
@@ -203,8 +222,11 @@ class DMSSampler(BaseSampler):
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         """The trial's point: of the Sobol sequence at first, then of DMS."""
+        if self._agreement is not None:
+            self._agreement.check_trial(trial)  # what it has been asked for before
         if not search_space:
             return {}
+        warn_of_sems(study, self._warn_sem)
         with self._lock:
             return {**self._sample(study, trial, self._codec(study, search_space)), **self._fixed}
 
@@ -212,6 +234,8 @@ class DMSSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """A value for a parameter that the model does not cover."""
+        if self._agreement is not None:
+            self._agreement.check_drawn(param_name, param_distribution)
         if self._warn is not None and not param_distribution.single() and self._is_unexplained(study, param_name):
             self._warn(
                 f"parameter {param_name!r} is drawn at random: it is in some of the complete trials only, and no "
@@ -231,11 +255,13 @@ class DMSSampler(BaseSampler):
             self._independent_sampler.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """Store what `constraints_func` says, and hand on to the independent sampler."""
+        """Store what `constraints_func` says, hand on to the independent sampler, and check what was asked for."""
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         if self._independent_sampler is not None:
             self._independent_sampler.after_trial(study, trial, state, values)
+        if self._agreement is not None and state != TrialState.FAIL:  # whose own error comes first
+            self._agreement.check_trial(trial)
 
     def _is_modelling(self, study: Study) -> bool:
         """Whether there are enough complete trials for the model, or at least one."""
@@ -331,7 +357,7 @@ class StopWhenSure:
         """Whether what the study has is enough; it never is within the initial design."""
         own = study.sampler if isinstance(study.sampler, DMSSampler) else DMSSampler(seed=0)
         sampler = self.sampler or own
-        if not sampler._is_modelling(study):
+        if not sampler._is_modelling(study) or not sampler._has_enough_with_fixed(study):
             return False
         try:
             return self.when.satisfied_by(sampler.optimum(study, draws=STOP_DRAWS))

@@ -213,9 +213,24 @@ def _exact(parameter: Parameter) -> Parameter:
 
 def _sem(trial: FrozenTrial) -> float:
     """The standard error of a trial's value; NaN where none is known, or it makes no sense."""
-    value: Any = trial.system_attrs.get(SEM, trial.user_attrs.get(SEM))
-    is_one = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-    return float(value) if is_one else math.nan
+    value = sem_attribute(trial)
+    return float(value) if _is_sem(value) else math.nan
+
+
+def sem_attribute(trial: FrozenTrial) -> Any:
+    """What a trial has as the standard error of its value; None where it has nothing."""
+    return trial.system_attrs.get(SEM, trial.user_attrs.get(SEM))
+
+
+def has_odd_sem(trial: FrozenTrial) -> bool:
+    """Whether a trial's standard error is ignored although it does not say, by None or NaN, that it is not known."""
+    value = sem_attribute(trial)
+    is_unknown = value is None or (isinstance(value, float) and math.isnan(value))
+    return not is_unknown and not _is_sem(value)
+
+
+def _is_sem(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def told_by(study: Study) -> Told:

@@ -26,7 +26,6 @@ from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
-from modeseek.space import Space
 from modeseek.stopping import WhenSure
 from modeseek.trials import Direction
 
@@ -76,7 +75,7 @@ def optimize(
         store.enqueue_interrupted_trials(study)
     settings = replace(settings, seed=seed)
     budget = Budget(int(min(trials, settings.space.size)), timeout)
-    sure = None if stop is None else _when_sure(stop, settings.space)
+    sure = None if stop is None else _when_sure(stop, settings)
     with Interrupts() as interrupts, _Tally(study, budget, interrupts.check, sure) as tally:
         if workers == 1:
             with evaluator(settings, storage, interrupts) as run_trial:
@@ -158,10 +157,11 @@ class _Tally:
         self.bar.refresh()
 
 
-def _when_sure(stop: WhenSure, space: Space) -> StopWhenSure:
+def _when_sure(stop: WhenSure, settings: Job) -> StopWhenSure:
     from modeseek.integrations.optuna import DMSSampler, StopWhenSure
 
-    return StopWhenSure(stop, DMSSampler(seed=0, space=space) if space.constraints else None)
+    space, fixed = settings.space, settings.fixed
+    return StopWhenSure(stop, DMSSampler(seed=0, space=space, fixed=fixed) if space.constraints or fixed else None)
 
 
 def _run_crew(settings: Job, n: int, tally: _Tally, interrupts: Interrupts) -> None:

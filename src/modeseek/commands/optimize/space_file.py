@@ -53,7 +53,7 @@ def read_space_and_prior(path: str | os.PathLike[str]) -> tuple[Space, dict[str,
     if not document:
         raise SpaceError(f'{path}: it has no parameters; write one as [name], type = "float", low = 0, high = 1')
     try:
-        listed = document.get("constraints")
+        listed = _not_one_table(document.get("constraints"))
         constraints = document.pop("constraints") if isinstance(listed, list) else []
         prior = {name: table.pop("prior") for name, table in document.items() if "prior" in _table(name, table)}
         parameters = {name: _parameter(name, table) for name, table in document.items()}
@@ -104,6 +104,19 @@ def _parameter(name: str, table: dict[str, Any]) -> Parameter:
     if isinstance(parameter, Int) and not parameter.is_exact_as_float:
         raise SpaceError(f"[{name}]: studies keep integers only to 2**53 exactly; search an offset or an exponent")
     return parameter
+
+
+def _not_one_table(listed: Any) -> Any:
+    """What stands under "constraints"; SpaceError where it is one constraint instead of an array of them."""
+    if (
+        isinstance(listed, dict)
+        and "type" not in listed
+        and listed.keys() & {f.name for f in dataclasses.fields(Linear)}
+    ):
+        raise SpaceError(
+            "[constraints] is a single table: write [[constraints]], with two brackets, for each constraint"
+        )
+    return listed
 
 
 def _constraint(number: int, table: Any) -> Linear:

@@ -31,7 +31,7 @@ from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
 from modeseek.fronts import MOST
 from modeseek.integrations.optuna_trials import CONSTRAINTS, SEM, constraints_of, distribution
-from modeseek.outcomes import Measured
+from modeseek.outcomes import Measured, counted
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
 from modeseek.trials import Direction
@@ -183,7 +183,7 @@ def checked(study: optuna.Study, outcome: Evaluated) -> Evaluated:
     there, here = len(constraints_of(done)), len(outcome.measured.constraints)
     if there == here:
         return outcome
-    error = f"there are {here} constraints, but trial {done.number} has {there}; every trial needs as many"
+    error = f"there {counted(here, 'constraint')}, but trial {done.number} has {there}; every trial needs as many"
     return Evaluated(error=error, never_a_number=True)
 
 
