@@ -14,6 +14,7 @@ from typing import Any
 from modeseek.bench.tasks import Problem, find_task
 from modeseek.config import DMSConfig
 from modeseek.domain import is_continuous
+from modeseek.embedding import has_choices
 
 PRESET, DEFAULT = "dms-paper", "dms"
 TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
@@ -58,6 +59,7 @@ TO_DEFAULT: dict[str, tuple[str, ...]] = {
     "outcomes without noise are possible": ("noise_prior",),
     "ρ by what the last iterations brought": ("rho", "rho_stalled", "rho_far"),
     "no model of one hill": ("one_hill",),
+    "choices by expected improvement": ("choose_by",),
     "polished mode": ("polish",),
     "one step size for all pseudo-inputs": ("refine",),
     "few steps of L-BFGS": ("K",),
@@ -119,6 +121,8 @@ def _between(
 def _differs(problem: Problem, first: DMSConfig, last: DMSConfig, name: str) -> bool:
     """Whether a setting makes a difference on this task."""
     if name == "round_inputs" and all(is_continuous(problem.space)):
+        return False
+    if name == "choose_by" and not has_choices(problem.space):
         return False
     if name in SIZES:
         which = SIZES.index(name)
