@@ -58,7 +58,8 @@ def gain(params):
 
 def slow(params):
     print("evaluating", flush=True)
-    time.sleep(0.5 if Path("hurry").exists() else 60)
+    for _ in range(5 if Path("hurry").exists() else 600):  # a signal just before a long sleep would wait for its end
+        time.sleep(0.1)
     return loss(params)
 
 def steady(params):
