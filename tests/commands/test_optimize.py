@@ -250,10 +250,11 @@ def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest
             super().__init__(**arguments)
 
     monkeypatch.setattr("modeseek.integrations.optuna.DMSSampler", Spy)
-    options = ["--preset", preset, "--threads", "2", "--trials", "3"]
+    options = ["--preset", preset, "--threads", "2", "--trials", "3", "--noise", "none"]
     assert main(["optimize", "objectives:loss", *RUN, *options]) == 0
     config = {"default": ms.DMSConfig(), "fast": ms.DMSConfig.fast(), "paper": ms.DMSConfig.paper(3)}[preset]
     expected = {"seed": 0, "config": config, "n_startup_trials": 100, "device": "cpu", "threads": 2, "n_trials": 3}
+    expected["deterministic_objective"] = True
     (sampler,) = given
     assert expected.items() <= sampler.items()
     assert sampler.keys() - expected.keys() == {"space", "fixed", "prior"}

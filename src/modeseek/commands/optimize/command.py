@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 from modeseek.checks import missing_extra
 from modeseek.commands.arguments import Commands, above_zero, positive
 from modeseek.config import PRESETS
 from modeseek.trials import Direction
+from modeseek.typing import Noise
 
 EPILOG = """\
 example, with `def objective(params): ...` in my_module.py:
@@ -97,6 +99,12 @@ def add_command(commands: Commands) -> None:
     optimize.add_argument(
         "--preset", choices=tuple(PRESETS), default="default", help="settings of the method (default: default)"
     )
+    optimize.add_argument(
+        "--noise",
+        choices=get_args(Noise),
+        default="fitted",
+        help="none: the objective is deterministic (default: fitted, from the outcomes)",
+    )
     optimize.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
     optimize.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="CPU threads per suggestion (default: 1)"
@@ -168,6 +176,7 @@ def _optimize(options: argparse.Namespace) -> None:
         device=options.device,
         threads=options.threads,
         n_trials=options.trials,
+        noise=options.noise,
         fixed=read_fixed(options.fixed, space),
         prior=prior,
     )

@@ -19,6 +19,7 @@ from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.supervisor import evaluation
 from modeseek.space import Space
+from modeseek.typing import Noise
 
 LONGEST_ERROR = 2000  # characters of a traceback that are kept, its end
 
@@ -34,6 +35,7 @@ class Job:
         study: the study's name.
         seed, config, n_startup_trials, device, threads, n_trials, fixed, prior: see `DMSSampler`; the seed None is
             the study's, which a new study draws.
+        noise: "none" for a deterministic objective.
     """
 
     objective: str
@@ -46,6 +48,7 @@ class Job:
     device: str = "cpu"
     threads: int = 1
     n_trials: int | None = None
+    noise: Noise = "fitted"
     fixed: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
 
@@ -76,6 +79,7 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         device=settings.device,
         threads=settings.threads,
         n_trials=settings.n_trials,
+        deterministic_objective=settings.noise == "none",
         space=settings.space if settings.says_more else None,
         fixed=settings.fixed,
         prior=settings.prior,

@@ -161,7 +161,10 @@ def _when_sure(stop: WhenSure, settings: Job) -> StopWhenSure:
     from modeseek.integrations.optuna import DMSSampler, StopWhenSure
 
     space, fixed = settings.space, settings.fixed
-    return StopWhenSure(stop, DMSSampler(seed=0, space=space, fixed=fixed) if space.constraints or fixed else None)
+    if not (space.constraints or fixed or settings.noise == "none"):
+        return StopWhenSure(stop)
+    exact = settings.noise == "none"
+    return StopWhenSure(stop, DMSSampler(seed=0, space=space, fixed=fixed, deterministic_objective=exact))
 
 
 def _run_crew(settings: Job, n: int, tally: _Tally, interrupts: Interrupts) -> None:
