@@ -41,7 +41,10 @@ def test_told_trials_stay_in_a_wider_space(tmp_path: Path) -> None:
         (Space({"x": Float(0, 1), "kind": Categorical(["a", "c"])}), r"trial \d does not fit: parameter 'kind'"),
         (Space({"x": Float(0, 1e-3), "kind": Categorical(["a", "b"])}), r"trial \d does not fit: parameter 'x'"),
         (Space({"x": Float(0, 1)}), "has other parameters"),
-        (Space({**{n: OLD[n] for n in OLD}, "z": Float(0, 1)}), "trial 0 does not fit: parameter 'z' is missing"),
+        (
+            Space({**{n: OLD[n] for n in OLD}, "z": Float(0, 1)}),
+            r"trial 0 does not fit: parameter 'z' is missing.*\(nor do trials 1, 2, 3\)",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named_and_the_file_stays(tmp_path: Path, space: Space, message: str) -> None:

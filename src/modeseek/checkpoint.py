@@ -39,6 +39,7 @@ from modeseek.typing import Array, Noise
 StrPath: TypeAlias = str | os.PathLike[str]
 
 _FORMAT = "modeseek checkpoint"
+MOST_NAMED = 10  # trials that an error names
 _VERSION = 2
 _KEY = "modeseek"
 _TIMES = ("started", "seconds")
@@ -214,11 +215,18 @@ def _check_that_all_fit(space: Space, stored: Mapping[str, Any], records: Any) -
     what = "widen the space until it holds every trial, give the same settings, or another path"
     if space.is_box != stored["box"] or not {entry["name"] for entry in stored["parameters"]} <= set(space):
         raise CheckpointError(f"{where}, which has other parameters; {what}")
+    misfits: dict[int, str] = {}
     for number, record in enumerate(records):
         try:
             space.validate(space.from_json(record["params"]))
         except ParameterError as error:
-            raise CheckpointError(f"{where}, in which trial {number} does not fit: {error}; {what}") from error
+            misfits[number] = str(error)
+    if misfits:
+        (first, reason), *others = misfits.items()
+        named = ", ".join(str(number) for number, _ in others[:MOST_NAMED])
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        also = f" (nor do trials {named}{more})" if others else ""
+        raise CheckpointError(f"{where}, in which trial {first} does not fit: {reason}{also}; {what}")
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
