@@ -39,7 +39,7 @@ def test_changed_points_differ_in_one_choice_and_stay_in_the_region(seed: int, f
     domain = Domain.of(space, CPU, region)
     x = domain.snap(domain.sample(8, torch.Generator().manual_seed(seed), torch.zeros(1, 1, 3, dtype=torch.float64)))
     for fork in domain.forks:
-        changed = domain.changed(x, fork)
+        changed = domain.changed(x, [fork])
         assert bool(region.contains(changed).all())
         before = x.repeat_interleave(len(fork.values), -2)
         differs = (changed - before).abs() > 1e-12

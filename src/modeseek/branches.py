@@ -76,7 +76,7 @@ class Branches:
         count = max(CHANGES // sum(len(fork.values) for fork in self.forks), 1)
         seeds = x[..., :1, :]
         for _ in range(ROUNDS):
-            x = torch.cat([x, *(domain.changed(seeds, fork) for fork in self.forks)], -2)
+            x = torch.cat([x, domain.changed(seeds, self.forks)], -2)
             top = self._gain(x, best, limits).nan_to_num(nan=-torch.inf).topk(min(count, x.shape[-2]), -1).indices
             seeds = x.gather(-2, top[..., None].expand(*top.shape, x.shape[-1]))
         return x

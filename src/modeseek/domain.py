@@ -9,7 +9,7 @@ Shapes: b batch, m points, d coordinates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -82,12 +82,17 @@ class Domain:
         """The points (... x d) that would be evaluated for these, but for constraints."""
         return x if self.rounding is None else self.rounding.snap(x)
 
-    def changed(self, x: Tensor, fork: Fork) -> Tensor:
-        """Points (b x m x d) with each of v values of a fork in turn, where that is allowed: b x (m·v) x d."""
-        v = len(fork.values)
-        before = x.unsqueeze(-2).expand(*x.shape[:-1], v, x.shape[-1])
-        after = before.clone()
-        after[..., fork.coordinate] = fork.values
+    def changed(self, x: Tensor, forks: Sequence[Fork]) -> Tensor:
+        """Points (b x m x d) with each of all v values of the forks, one fork at a time: b x (m·v) x d.
+
+        Where that is not allowed, they are as they were.
+        """
+        before = x.unsqueeze(-2).expand(*x.shape[:-1], sum(len(fork.values) for fork in forks), x.shape[-1])
+        after, start = before.clone(), 0
+        for fork in forks:
+            end = start + len(fork.values)
+            after[..., start:end, fork.coordinate] = fork.values
+            start = end
         after = self.snap(after)
         if self.region is not None:
             after = torch.where(self.region.contains(after)[..., None], after, before)

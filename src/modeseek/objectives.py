@@ -107,8 +107,9 @@ def _improving(gp: GP, X: Tensor, constraints: Tensor | None, reference: Tensor 
         mu, _ = margins.posterior(pending.expand(len(thresholds), *pending.shape))
         counted = torch.cat([(constraints <= 0).all(-1), (mu >= thresholds[..., None]).all(0)], -1)
     means = gp.posterior(gp.X)[0].movedim(0, -1)  # b x n x M
-    boxes = boxes_above(means, counted, reference)
-    return ImprovementGP(gp, boxes, leaders_of(means, counted), margins, thresholds).with_top()
+    leaders = leaders_of(means, counted)
+    boxes = boxes_above(means, counted & leaders, reference)
+    return ImprovementGP(gp, boxes, leaders, margins, thresholds).with_top()
 
 
 def leaders_of(means: Tensor, counted: Tensor) -> Tensor:

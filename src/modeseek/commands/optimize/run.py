@@ -160,10 +160,9 @@ class _Tally:
 def _when_sure(stop: WhenSure, settings: Job) -> StopWhenSure:
     from modeseek.integrations.optuna import DMSSampler, StopWhenSure
 
-    space, fixed = settings.space, settings.fixed
-    if not (space.constraints or fixed or settings.noise == "none"):
+    space, fixed, exact = settings.space, settings.fixed, settings.noise == "none"
+    if not (space.constraints or fixed or exact):
         return StopWhenSure(stop)
-    exact = settings.noise == "none"
     return StopWhenSure(stop, DMSSampler(seed=0, space=space, fixed=fixed, deterministic_objective=exact))
 
 
