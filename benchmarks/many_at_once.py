@@ -1,4 +1,4 @@
-"""CPU seconds of `ask(q)` beside those of `ask()`, and how close its two closest proposals are.
+"""CPU seconds of `ask(q)` beside those of `ask()`, medians of REPEATS, and how close its two closest proposals are.
 
 python -m benchmarks.many_at_once --d 10 --n 500 --q 50,100
 """
@@ -12,6 +12,8 @@ import numpy as np
 
 from modeseek import Optimizer, Space
 
+REPEATS = 5
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -24,26 +26,24 @@ def main() -> None:
     for x in np.random.default_rng(0).uniform(-5, 5, (options.n, d)):
         opt.tell_params(x, float((x**4 - 16 * x**2 + 5 * x).sum() / 2))  # Styblinski-Tang
 
-    def seconds(q: int | None) -> float:
+    def seconds(q: int | None) -> tuple[float, float]:
+        """Of one call; and how far apart its closest two proposals are."""
         start = time.process_time()
         opt.ask(q)
-        return time.process_time() - start
-
-    def give_back() -> None:
+        taken = time.process_time() - start
+        points = np.array([trial.unit for trial in opt.pending])
+        distance = np.abs(points[:, None] - points[None]).max(-1) + 2 * np.eye(len(points))
         for trial in opt.pending:
             opt.tell(trial, failed=True)
+        return taken, float(distance.min())
 
-    first = seconds(None)
-    give_back()
-    one = seconds(None)
-    give_back()
-    print(f"d = {d}, n = {options.n}: the first ask() takes {first:.2f} CPU s, the next {one:.2f}")
+    first, _ = seconds(None)
+    one = float(np.median([seconds(None)[0] for _ in range(REPEATS)]))
+    print(f"d = {d}, n = {options.n}: the first ask() takes {first:.2f} CPU s, the next {one:.3f}")
     for q in map(int, options.q.split(",")):
-        many = seconds(q)
-        points = np.array([trial.unit for trial in opt.pending])
-        distance = np.abs(points[:, None] - points[None]).max(-1)[~np.eye(q, dtype=bool)].min()
-        give_back()
-        print(f"ask({q}): {many:.2f} CPU s, {many / one:.1f} times one; closest two {distance:.3f} apart")
+        taken, distances = zip(*(seconds(q) for _ in range(REPEATS)), strict=True)
+        many = float(np.median(taken))
+        print(f"ask({q}): {many:.3f} CPU s, {many / one:.1f} times one; closest two {min(distances):.3f} apart")
 
 
 if __name__ == "__main__":

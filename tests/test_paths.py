@@ -13,7 +13,7 @@ from torch import Tensor
 from modeseek.domain import Domain, Rounding
 from modeseek.embedding import PLAIN
 from modeseek.kernels import KERNELS
-from modeseek.paths import Paths, draw_paths, optima
+from modeseek.paths import Paths, draw_paths, maxima, optima
 from modeseek.surrogate import GP, Hyperparameters, posterior_of
 from shared import generator
 
@@ -158,6 +158,15 @@ def test_optima_are_as_high_as_botorchs_of_the_same_draws() -> None:
     gap = found.value[0] - theirs.flatten().detach()
     assert gap.mean() > -1e-4
     assert (gap > -1e-4).double().mean() >= 0.9
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 1), (30, 2), (30, 3), (60, 4), (100, 10)])
+def test_a_quick_search_ends_nearly_as_high(n: int, d: int) -> None:
+    paths = draw_paths(gp(n, d, lengthscale=0.25 * d**0.5), 64, generator(6)).shrunk(0.5)
+    quick, thorough = (maxima(paths, generator(7), quick=is_quick) for is_quick in (True, False))
+    gap = thorough.value - quick.value
+    assert gap.mean() < 0.03
+    assert (gap < 0.1).double().mean() >= 0.9
 
 
 def test_discrete_coordinates_stay_on_their_values_and_the_others_are_optimal() -> None:

@@ -25,12 +25,13 @@ from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
 from modeseek.modes import modes
-from modeseek.paths import MOST_FEATURES, NEAR, QUICK, SPREAD, draw_paths, maxima
+from modeseek.paths import NEAR, QUICK, SPREAD, draw_paths, maxima
 from modeseek.proposer import Proposal, Proposer, Stream, common_domain, generator, propose_with, remaining
 from modeseek.surrogate import GP
 from modeseek.typing import Array
 
 SAMPLES = 64  # functions drawn, at least; and twice as many as proposals
+FEATURES = 256  # of each function: fewer than `optimum()` has, since these are only compared with each other
 SHARE = 0.5  # of what they differ from the mean by
 MODES, QUANTILE = 32, 0.1  # modes of the samples, and the neighbours of each, as a share of the samples
 
@@ -66,7 +67,7 @@ def propose_together(
 def largest_tensors(count: int, n: int, d: int) -> int:
     """How many numbers the largest tensors of one problem with n observations in d dimensions have."""
     draws = _draws(count)
-    climb = sum(QUICK[0]) * (3 * n + 4 * MOST_FEATURES + 40 * d)  # kernel rows, features, pairs of L-BFGS
+    climb = sum(QUICK.starts) * (3 * n + 4 * FEATURES + 40 * d)  # kernel rows, features, pairs of L-BFGS
     return draws * (climb + 2 * (SPREAD + NEAR + n + draws))
 
 
@@ -103,7 +104,7 @@ def _next(
 def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
     """Samples of x* and their modes beside the first proposals (b x 1 x d), in the order to take them: b x N x d."""
     domain = common_domain(proposers)
-    paths = draw_paths(gp, _draws(count), source).shrunk(SHARE)
+    paths = draw_paths(gp, _draws(count), source, FEATURES).shrunk(SHARE)
     x = maxima(paths, source, domain, quick=True).x
     centres = domain.repair(modes(x, QUANTILE).centre[..., :MODES, :], x)
     x = torch.cat([x, domain.snap(centres)], -2)

@@ -139,7 +139,7 @@ def largest_tensors(name: str, n: int, d: int) -> int:
     if name == "gibbon":
         return climb + CANDIDATES * (4 * n + 2 * d + 20)
     if name in ("jes", "pes"):
-        starts = OPTIMA * sum(paths.STARTS)
+        starts = OPTIMA * sum(paths.THOROUGH.starts)
         spread = OPTIMA * (paths.SPREAD + paths.NEAR + n)
         return climb + 40 * RAW_SAMPLES * OPTIMA + 3 * spread + starts * (3 * n + 4 * paths.MOST_FEATURES + 40 * d)
     return climb
