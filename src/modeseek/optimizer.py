@@ -199,7 +199,8 @@ class Optimizer:
             if observed is not None or not self._trials.having(TrialState.COMPLETE):
                 return observed
             params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
-        return Recommendation(params, *self.predict(params), feasible=likely)
+        (mean,), (std,) = self._predict(params)
+        return Recommendation(params, mean, std, feasible=likely)
 
     def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
@@ -224,17 +225,22 @@ class Optimizer:
             self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
         )
 
-    def predict(self, params: Params) -> tuple[float, float]:
+    def predict(self, params: Params) -> tuple[Any, Any]:
         """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
 
-        Of the objective itself: an observation of it has its noise in addition.
+        Two numbers; of several objectives two tuples, with a number per objective, as `trial.values` has them. Of the
+        objective itself: an observation of it has its noise in addition.
         """
-        direction = self._one("predict() knows one")
-        history = self._trials.history(direction)
+        means, stds = self._predict(params)
+        return (means, stds) if isinstance(self.direction, tuple) else (means[0], stds[0])
+
+    def _predict(self, params: Params) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of each objective."""
+        history = self._trials.history(self.direction)
         if self._drawn is None or self._drawn[0] != len(history.Y):
             self._drawn = len(history.Y), several_of(self.space, history, self._settings, self._proposer.state)
         with computing(self.device, self._settings.threads):
-            return predict(self.space, *self._drawn[1], direction, params)
+            return predict(self.space, *self._drawn[1], self.direction, params)
 
     def _surrogate(self) -> tuple[GP, OutcomeMap]:
         return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)
