@@ -31,8 +31,11 @@ def fit_objectives(
     warm: Hyperparameters | None = None,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """A GP per objective (M x b) on the outcomes Y (b x n x M) at X (b x n x d), and the map to its units.
+
+    `sem` has the standard errors of Y, NaN where the noise is to be fitted.
 
     Outcomes keep their shape: a front holds points that are among the worst in some objective, and the volume that it
     dominates is one of plain outcomes.
@@ -40,7 +43,9 @@ def fit_objectives(
     y, outcomes = mapped_by_standardize(Y.movedim(-1, 0), BAD_OUTLIER)
     if warm is not None:
         warm = Hyperparameters(warm.lengthscale.movedim(-2, 0), warm.noise.movedim(-1, 0))
-    return fit(X.expand(*y.shape, X.shape[-1]), y, warm, embedding=embedding, prior=prior), outcomes
+    known = None if sem is None else outcomes.variance(Y.movedim(-1, 0), sem.movedim(-1, 0))
+    X = X.expand(*y.shape, X.shape[-1])
+    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
 
 
 def improve(
@@ -53,6 +58,7 @@ def improve(
     pending: Tensor | None = None,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    sem: Tensor | None = None,
 ) -> ImprovementGP:
     """What improves on the front of the posterior means at X (b x n x d).
 
@@ -64,8 +70,9 @@ def improve(
         pending: b x p x d, taken to be observed at their posterior mean.
         embedding: how the GPs see an input.
         prior: of the objectives' noise.
+        sem: b x n x M, standard errors of Y; NaN where the noise is to be fitted.
     """
-    gp, outcomes = fit_objectives(X, Y, warm, embedding, prior)
+    gp, outcomes = fit_objectives(X, Y, warm, embedding, prior, sem)
     if pending is not None and pending.shape[-2]:
         gp = gp.condition(pending.expand(len(gp.X), *pending.shape))
     if reference is not None:
