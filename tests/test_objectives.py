@@ -378,6 +378,15 @@ def test_choices_conditions_known_constraints_and_fixed_values_hold() -> None:
     assert opt.trials[-1].origin == "model"
 
 
+def test_a_reference_point_that_is_known_in_part_is_inferred_for_the_rest() -> None:
+    X, Y = data(b=2, M=2)
+    reference = torch.tensor([[-9.0, torch.nan], [torch.nan, -9.0]], dtype=torch.float64)
+    given = torch.full((2, 2), -9.0, dtype=torch.float64)
+    part, all_of_it, none = (improve(X, Y, reference=r).boxes.lower.amin(-2) for r in (reference, given, None))
+    torch.testing.assert_close(part, torch.where(reference.isnan(), none, all_of_it))
+    assert (all_of_it < none).all()
+
+
 def test_a_reference_point_far_from_all_that_was_seen_counts_as_it_is() -> None:
     """The further away it is, the more the ends of the front are worth."""
     X, Y = data(b=1, M=2)

@@ -116,8 +116,8 @@ def suggest(
         domain: where to search.
         left: evaluations until the end of the run, this one included; None: not known.
         sem: of the shape of Y, its standard errors; NaN where the noise is to be fitted.
-        reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
-            inferred from the front.
+        reference: b x M, of several objectives, in their own units: what is worse in any of them does not count;
+            inferred from the front where it is NaN, or None.
         belief: where the optimum is, before anything was observed.
         stack: earlier studies on related tasks, of one objective.
     """

@@ -25,7 +25,7 @@ class History:
     lost: Array  # l x d, evaluated without an outcome: failed, pruned, abandoned
     proposed: Array  # k x d, must not be proposed again
     sem: Array | None = None  # standard errors of the outcomes, as many, NaN where not known; None: none is
-    reference: Array | None = None  # M, of several objectives: what is worse in any of them does not count
+    reference: Array | None = None  # M, of several objectives: what is worse does not count; NaN: inferred
 
     @classmethod
     def of(

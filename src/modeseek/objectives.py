@@ -65,7 +65,7 @@ def improve(
     Args:
         Y: b x n x M, outcomes to be maximized.
         constraints: b x n x q, feasible where all are at most 0.
-        reference: b x M, in the outcomes' units; None: inferred.
+        reference: b x M, in the outcomes' units; inferred where it is NaN, or None.
         warm: where the fit starts, b x M x d and b x M.
         pending: b x p x d, taken to be observed at their posterior mean.
         embedding: how the GPs see an input.
@@ -137,7 +137,8 @@ def leaders_of(means: Tensor, counted: Tensor) -> Tensor:
 def boxes_above(means: Tensor, counted: Tensor, reference: Tensor | None = None) -> Boxes:
     """The boxes above the front of those of the means (b x n x M) that count (b x n), and above r (b x M).
 
-    Where none counts, one box without end that holds everything: all improve alike.
+    Where r is NaN it is inferred from the front. Where none counts, one box without end that holds everything: all
+    improve alike.
     """
     batch, M = means.shape[:-2], means.shape[-1]
     rows, count = means.reshape(-1, *means.shape[-2:]), counted.reshape(-1, counted.shape[-1])
@@ -149,7 +150,8 @@ def boxes_above(means: Tensor, counted: Tensor, reference: Tensor | None = None)
             cells.append(torch.stack([row.new_full((1, M), -UNBOUNDED), row.new_full((1, M), UNBOUNDED)]))
             continue
         front = front[non_dominated(front)] if M > 1 else front.amax(0, keepdim=True)
-        low = _inferred(front) if given is None else given[i]
+        low = _inferred(front)
+        low = low if given is None else torch.where(given[i].isnan(), low, given[i])
         cells.append(_above(front, low))
     return _stacked(cells, count.any(-1), tuple(batch))
 
