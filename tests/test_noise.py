@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,17 @@ import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
+from gpytorch.kernels import MaternKernel
 from tests.shared import SMALLEST, generator, sphere
 from torch import Tensor
 
 import modeseek as ms
+from modeseek import checkpoint
 from modeseek.config import DMSConfig
-from modeseek.fitting import MIN_KNOWN_NOISE, fit_mapped
+from modeseek.dms import suggest
+from modeseek.fitting import fit_mapped
+from modeseek.improvement import ImprovementGP
+from modeseek.outcome_transforms import MIN_KNOWN_NOISE
 from modeseek.paths import draw_paths
 from modeseek.recommendation import is_noisy
 from modeseek.sketch import sketch
@@ -118,6 +124,126 @@ def test_standard_errors_are_in_the_units_of_the_outcomes(warp: Any) -> None:
     slope = (outcomes.apply(Y + step) - outcomes.apply(Y - step)) / (2 * step)
     expected = (sem * slope).square().clamp_min(MIN_KNOWN_NOISE)
     torch.testing.assert_close(gp.known_noise[0, 1:3], expected[0, 1:3], rtol=0.1, atol=1e-6)
+
+
+def several(b: int = 2, n: int = 10) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs, outcomes of two objectives of different units, and standard errors, of which a few are not known."""
+    X = torch.rand(b, n, 2, dtype=torch.float64, generator=generator(1))
+    Y = torch.stack([1e4 + 300 * (4 * X[..., 0]).sin(), 1e-3 * X.sum(-1)], -1)
+    sem = torch.rand(b, n, 2, dtype=torch.float64, generator=generator(2)) * torch.tensor([100.0, 3e-4])
+    sem[:, :2, 1] = torch.nan
+    return X, Y, sem
+
+
+def test_each_objective_has_its_noise_as_in_botorch() -> None:
+    """Also the worst outcome, at the end of what the surrogate takes as it is."""
+    X, Y, sem = several()
+    x = torch.rand(2, 5, 2, dtype=torch.float64, generator=generator(4))
+    both = suggest(X, Y, SMALLEST, [generator(0), generator(1)], sem=sem).gp
+    assert isinstance(both, ImprovementGP)
+    gp = both.objectives
+    mu, sigma = gp.posterior(x.expand(2, *x.shape))
+    for j in range(2):
+        for b in range(2):
+            size = Y[b, :, j].std()
+            variance = (sem[b, :, j] / size).square().clamp_min(MIN_KNOWN_NOISE)
+            variance = torch.where(variance.isnan(), gp.hyperparameters.noise[j, b], variance)[:, None]
+            y = ((Y[b, :, j] - Y[b, :, j].mean()) / size)[:, None]
+            kernel = MaternKernel(nu=2.5, ard_num_dims=2)
+            model = SingleTaskGP(X[b], y, train_Yvar=variance, outcome_transform=None, covar_module=kernel)
+            model.covar_module.lengthscale = gp.hyperparameters.lengthscale[j, b]
+            model.mean_module.constant.data.fill_(float(gp.mean[j, b]))
+            with torch.no_grad():
+                theirs = model.eval().posterior(x[b])
+            torch.testing.assert_close(mu[j, b], theirs.mean[:, 0], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(sigma[j, b], theirs.variance[:, 0].sqrt(), atol=1e-5, rtol=1e-5)
+    alone = suggest(X[1:], Y[1:], SMALLEST, [generator(1)], sem=sem[1:])
+    torch.testing.assert_close(both.label(X, 1.0)[1:], alone.gp.label(X[1:], 1.0), atol=1e-4, rtol=0)
+
+
+def test_the_standard_error_of_the_worst_value_counts_in_full() -> None:
+    opt = ms.Optimizer(LINE, seed=0)
+    for x in (0.0, 0.3, 0.6, 1.0):
+        opt.tell_params([x], 10 * x, sem=0.5)
+    gp, _ = opt._surrogate()
+    expected = (0.5 / np.std([0, 3, 6, 10], ddof=1)) ** 2
+    torch.testing.assert_close(gp.noise[0], torch.full((4,), expected, dtype=torch.float64))
+
+
+def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
+    def f(x: np.ndarray) -> Any:
+        return ms.Outcome([float(x[0]), float(-x[0])], constraints=[-1.0], sem=[0.1, None])
+
+    two: Any = ["minimize", "maximize"]
+    result = ms.minimize(
+        f, LINE, 4, directions=two, seed=0, n_initial=3, config=SMALLEST, progress=False, checkpoint=tmp_path / "run"
+    )
+    assert [trial.sem for trial in result.trials] == [(0.1, None)] * 4
+    assert result.to_dataframe()["sem_0"].tolist() == [0.1] * 4
+    assert result.to_dataframe()["sem_1"].isna().all()
+    opt = ms.Optimizer.load(tmp_path / "run")
+    assert opt.trials == result.trials
+    assert set(result.importance(1)) == {"x0"}
+    opt.tell_params([0.5], (1.0, 2.0), sem=np.array([0.0, 0.5]), constraints=[-1.0])
+    opt.tell_params([0.6], (1.0, 2.0), sem=[None, None], constraints=[-1.0])
+    assert [trial.sem for trial in opt.trials[-2:]] == [(0.0, 0.5), None]
+    sem = opt._trials.history(opt.direction).sem
+    np.testing.assert_array_equal(sem, [[0.1, np.nan]] * 4 + [[0.0, 0.5], [np.nan] * 2])
+    again = ms.minimize(f, LINE, 1, directions=two, known=result, seed=0, config=SMALLEST, progress=False)
+    assert [trial.sem for trial in again.trials] == [(0.1, None)] * 5
+    trial = opt.ask()
+    for bad, said in (
+        (0.1, "sem is a float .*; with 2 objectives it is a list of 2 standard errors"),
+        ([0.1], "a list of 2"),
+        ([0.1, -1], "sem 1 is -1.0, and a standard error is at least 0"),
+        ([math.nan, 1], "sem 0 is NaN"),
+    ):
+        with pytest.raises(ms.ConfigError, match=said):
+            opt.tell(trial, [1.0, 2.0], constraints=[-1.0], sem=bad)  # type: ignore[arg-type]
+    with pytest.raises(ms.ConfigError, match="beside a plain value"):
+        opt.tell(trial, ([1.0, 2.0], [-1.0]), sem=[0.1, 0.2])
+    assert trial in opt.pending
+    for wrong in (0.1, ["a", 0.1], [0.1]):
+        with pytest.raises(ms.ObjectiveTypeError, match="sem"):
+            ms.minimize(lambda x, s=wrong: ms.Outcome([1, 2], sem=s), LINE, 3, directions=two, progress=False)
+
+
+def test_a_damaged_standard_error_is_refused() -> None:
+    opt = ms.Optimizer(LINE, direction=["minimize", "maximize"])
+    opt.tell_params([0.5], [1.0, 2.0], sem=[0.1, None])
+    document = json.loads(json.dumps(checkpoint._document(opt._snapshot())))
+    assert checkpoint._trials(LINE, document["trials"], 2)[0].sem == (0.1, None)
+    for bad in (0.1, [0.1], ["a", 0.1], [0.1, -0.1], "ab"):
+        document["trials"][0]["sem"] = bad
+        with pytest.raises(ValueError, match=r"sem |list of numbers"):
+            checkpoint._trials(LINE, document["trials"], 2)
+
+
+def test_of_several_objectives_a_noisy_value_is_believed_less_than_a_precise_one() -> None:
+    """The same hill twice, measured badly at its top in the first objective only: too low there, by luck."""
+    opt = ms.Optimizer(LINE, direction=["minimize", "maximize"], seed=0)
+    for x in np.linspace(0, 1, 9):
+        height, top = float(np.sin(np.pi * x)), x == 0.5
+        opt.tell_params([x], [height - 0.5 * top, height], sem=[1.0 if top else 0.01, 0.01])
+    means, stds = opt.predict([0.5])
+    assert means == pytest.approx((1.0, 1.0), abs=0.05)
+    assert stds[1] < 0.8 * stds[0]
+
+
+def test_several_objectives_without_noise() -> None:
+    opt = ms.Optimizer(LINE, direction=["minimize", "maximize"], seed=0, noise="none", config=SMALLEST, n_initial=2)
+    for x in (0.1, 0.4, 0.8):
+        opt.tell_params([x], [x, x**2], sem=None if x < 0.5 else [0.2, None])
+    opt.ask()
+    assert opt.suggestion is not None
+    assert isinstance(opt.suggestion.gp, ImprovementGP)
+    noise = opt.suggestion.gp.objectives.noise[:, 0]
+    assert (noise[:, :2] == MIN_KNOWN_NOISE).all()
+    assert float(noise[0, 2]) > 0.01
+    assert float(noise[1, 2]) == MIN_KNOWN_NOISE
+    means, stds = opt.predict([0.4])
+    assert means == pytest.approx((0.4, 0.16), abs=0.01)
+    assert max(stds) < 0.01
 
 
 def test_a_precise_value_is_believed_and_a_noisy_one_is_not() -> None:

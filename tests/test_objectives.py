@@ -10,6 +10,8 @@ import numpy as np
 import optuna
 import pytest
 import torch
+from botorch.models import SingleTaskGP
+from gpytorch.kernels import MaternKernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -202,7 +204,7 @@ def test_what_an_objective_may_return(returned: Any, never: bool) -> None:
 
 def test_what_does_not_go_together_is_said() -> None:
     opt = told()
-    for call in (lambda: opt.best, opt.recommend, opt.optimum, lambda: opt.predict(np.zeros(2))):
+    for call in (lambda: opt.best, opt.recommend, opt.optimum, opt.best_for):
         with pytest.raises(ms.ConfigError, match="with 2 objectives"):
             call()
     with pytest.raises(ms.ConfigError, match="one objective"):
@@ -218,6 +220,69 @@ def test_what_does_not_go_together_is_said() -> None:
     with pytest.raises(ms.ConfigError, match="several objectives"):
         ms.Optimizer(BOX).hypervolume()
     assert ms.Optimizer(BOX, direction=["maximize"]).direction == "maximize"
+
+
+def of_different_units() -> tuple[np.ndarray, np.ndarray]:
+    """Points of the square, and two objectives there: of size 1e6, and near 10 in steps of 1e-3."""
+    X = np.random.default_rng(5).random((14, 2))
+    return X, np.array([[2e6 + 1e6 * np.sin(3 * a), 10 + 1e-3 * (a - b) ** 2] for a, b in X])
+
+
+def mixture(gp: Any, scale: torch.Tensor, objective: int, Y: np.ndarray, x: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation at x by BoTorch, over all draws of the hyperparameters."""
+    centre, size = Y.mean(), Y.std(ddof=1)
+    moments = []
+    for h in range(len(scale)):
+        s = float(scale[h, objective])
+        y, noise = torch.from_numpy((Y - centre) / size / s)[:, None], gp.noise[h, objective][:, None]
+        kernel = MaternKernel(nu=2.5, ard_num_dims=2)
+        X = gp.X[h, objective]
+        model = SingleTaskGP(X, y, train_Yvar=noise, outcome_transform=None, covar_module=kernel)
+        model.covar_module.lengthscale = gp.hyperparameters.lengthscale[h, objective]
+        model.mean_module.constant.data.fill_(float(gp.mean[h, objective]))
+        with torch.no_grad():
+            at = model.eval().posterior(torch.from_numpy(x)[None])
+        moments.append((centre + size * s * float(at.mean), size * s * float(at.variance) ** 0.5))
+    mean, std = np.array(moments).T
+    return float(mean.mean()), float(np.sqrt(mean.var() + np.square(std).mean()))
+
+
+def test_predictions_are_botorchs_in_the_units_of_each_objective() -> None:
+    X, Y = of_different_units()
+    opt = ms.Optimizer(BOX, **BOTH)
+    for x, values in zip(X, Y, strict=True):
+        opt.tell_params(x, values)
+    opt.ask()  # whose hyperparameters the fit starts from
+    x = np.array([0.35, 0.6])
+    means, stds = opt.predict(x)
+    assert opt._drawn is not None
+    (gp, scale), _ = opt._drawn[1]
+    assert scale.shape == (16, 2)
+    for j in range(2):
+        sign, size = (-1.0, 1.0)[j], Y[:, j].std()  # outcomes are maximized
+        mean, std = mixture(gp, scale, j, sign * Y[:, j], x)
+        assert abs(means[j] - sign * mean) < 1e-4 * size
+        assert stds[j] == pytest.approx(std, rel=1e-2, abs=1e-4 * size)
+    near, _ = opt.predict(X[3])
+    assert np.abs(near - Y[3]) / Y.std(0) == pytest.approx([0, 0], abs=0.05)
+    assert abs(means[0] - 2e6 - 1e6 * np.sin(3 * x[0])) < 2e5
+    turned = ms.Optimizer(BOX, **{**BOTH, "direction": ["maximize", "minimize"]})
+    for x_told, values in zip(X, Y, strict=True):
+        turned.tell_params(x_told, values)
+    np.testing.assert_allclose(turned.predict(x)[0], means, atol=0, rtol=0.05)
+
+
+def test_predictions_of_an_objective_that_has_not_changed() -> None:
+    opt = ms.Optimizer(BOX, **BOTH)
+    with pytest.raises(ms.TrialError, match="no completed trial"):
+        opt.predict([0.5, 0.5])
+    for x in (0.1, 0.4, 0.8):
+        opt.tell_params([x, 0.5], [7.0, x])
+    means, stds = opt.predict([0.4, 0.5])
+    assert means[0] == pytest.approx(7)
+    assert means[1] == pytest.approx(0.4, abs=0.1)
+    assert np.isinf(stds[0])
+    assert 0 < stds[1] < 1
 
 
 def test_a_first_return_of_one_number_is_a_mistake() -> None:
@@ -311,6 +376,15 @@ def test_choices_conditions_known_constraints_and_fixed_values_hold() -> None:
         opt.tell(trial, values, constraints=[trial.params["y"] - 0.8])
     assert trial.params["kind"] == "b"
     assert opt.trials[-1].origin == "model"
+
+
+def test_a_reference_point_that_is_known_in_part_is_inferred_for_the_rest() -> None:
+    X, Y = data(b=2, M=2)
+    reference = torch.tensor([[-9.0, torch.nan], [torch.nan, -9.0]], dtype=torch.float64)
+    given = torch.full((2, 2), -9.0, dtype=torch.float64)
+    part, all_of_it, none = (improve(X, Y, reference=r).boxes.lower.amin(-2) for r in (reference, given, None))
+    torch.testing.assert_close(part, torch.where(reference.isnan(), none, all_of_it))
+    assert (all_of_it < none).all()
 
 
 def test_a_reference_point_far_from_all_that_was_seen_counts_as_it_is() -> None:

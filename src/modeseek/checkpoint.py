@@ -276,14 +276,21 @@ def _trials(space: Space, records: Any, count: int = 1) -> Trials:
         if (state is TrialState.COMPLETE) != measured or (state is TrialState.FAILED) != isinstance(error, str):
             raise ValueError(f"trial {trial.number} is {state.value} with value {value!r:.60}, error {error!r:.60}")
         if state is TrialState.COMPLETE:
-            sem = _floats([record["sem"]])[0] if "sem" in record else None
-            trials.complete(trial, value, _floats(record.get("constraints", [])), sem)
+            trials.complete(trial, value, _floats(record.get("constraints", [])), _sem(record.get("sem"), count))
         elif state is TrialState.FAILED:
             trials.fail(trial, error)
         else:
             trials.count_start(trial, _whole({"starts": 0, **record}, "starts", 0))
         trials.timed(trial, **{name: _time(record, name) for name in _TIMES})
     return trials
+
+
+def _sem(stored: Any, count: int) -> Any:
+    """A standard error, or of several objectives a list of them with None for those that are not known."""
+    if stored is not None:
+        several = [stored] if count == 1 else stored
+        _floats([error for error in several if error is not None] if isinstance(several, list) else several)
+    return stored
 
 
 def _time(record: Mapping[str, Any], name: str) -> float | None:

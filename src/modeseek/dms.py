@@ -115,9 +115,9 @@ def suggest(
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
         domain: where to search.
         left: evaluations until the end of the run, this one included; None: not known.
-        sem: b x n, standard errors of Y; NaN where the noise is to be fitted.
-        reference: b x M, of several objectives, in their own units: what is worse in any of them does not count; None:
-            inferred from the front.
+        sem: of the shape of Y, its standard errors; NaN where the noise is to be fitted.
+        reference: b x M, of several objectives, in their own units: what is worse in any of them does not count;
+            inferred from the front where it is NaN, or None.
         belief: where the optimum is, before anything was observed.
         stack: earlier studies on related tasks, of one objective.
     """
@@ -127,7 +127,7 @@ def suggest(
     conviction = None if belief is None else belief.after(X, Y, constraints)
     gp: GP | ImprovementGP
     if Y.ndim == X.ndim:
-        gp = fit_several(X, Y, config, warm, pending, constraints, domain, reference)
+        gp = fit_several(X, Y, config, warm, pending, constraints, domain, reference, sem)
     else:
         gp = fit_surrogate(X, Y, config, warm, pending, domain.embedding, sem, stack)
         gp = gp if constraints is None else improve_one(gp, X, constraints)

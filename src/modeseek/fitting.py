@@ -23,7 +23,6 @@ from modeseek.stacking import Stack
 from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, evidence, fit
 
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
-MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 
 
 def fit_surrogate(
@@ -65,19 +64,8 @@ def fit_mapped(
     embedding = embedding.with_kernel(KERNELS[config.kernel])
     prior = PRIORS[config.noise_prior]
     y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
-    known = _variance(Y, sem, outcomes)
+    known = None if sem is None else outcomes.variance(Y, sem)
     return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
-
-
-def _variance(Y: Tensor, sem: Tensor | None, outcomes: OutcomeMap) -> Tensor | None:
-    """The noise variance of outcomes (b x n) with these standard errors, in the surrogate's units; NaN as in `sem`.
-
-    By what the map makes of an outcome one standard error up and down.
-    """
-    if sem is None or bool(sem.isnan().all()):
-        return None
-    spread = (outcomes.apply(Y + sem) - outcomes.apply(Y - sem)) / 2
-    return torch.where(sem.isnan(), torch.nan, spread.nan_to_num(nan=0.0).square().clamp_min(MIN_KNOWN_NOISE))
 
 
 def _shaped(
@@ -106,6 +94,7 @@ def fit_several(
     constraints: Tensor | None,
     domain: Domain,
     reference: Tensor | None,
+    sem: Tensor | None,
 ) -> ImprovementGP:
     """The GPs of several objectives (Y: b x n x M); arguments as in `dms.suggest`."""
     return improve(
@@ -117,6 +106,7 @@ def fit_several(
         pending=pending,
         embedding=domain.embedding.with_kernel(KERNELS[config.kernel]),
         prior=PRIORS[config.noise_prior],
+        sem=sem,
     )
 
 

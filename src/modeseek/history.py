@@ -24,8 +24,8 @@ class History:
     pending: Array  # p x d, to be evaluated, or being evaluated
     lost: Array  # l x d, evaluated without an outcome: failed, pruned, abandoned
     proposed: Array  # k x d, must not be proposed again
-    sem: Array | None = None  # n, standard errors of the outcomes, NaN where not known; None: none is
-    reference: Array | None = None  # M, of several objectives: what is worse in any of them does not count
+    sem: Array | None = None  # standard errors of the outcomes, as many, NaN where not known; None: none is
+    reference: Array | None = None  # M, of several objectives: what is worse does not count; NaN: inferred
 
     @classmethod
     def of(
@@ -49,7 +49,7 @@ class History:
             constraints: n x q.
             pending, lost: p x d, l x d.
             proposed: None: all of X, pending and lost.
-            sem: n, standard errors of Y; NaN where not known.
+            sem: standard errors of Y, of its shape; NaN where not known.
             reference: M, of several objectives.
         """
         outcomes = np.asarray(Y, dtype=np.float64)
@@ -67,13 +67,21 @@ class History:
         if not (np.isfinite(outcomes).all() and np.isfinite(limits).all()):
             raise ParameterError("outcomes must be finite; leave failed evaluations out, or count them as lost")
         known = np.concatenate([X, pending, lost]) if proposed is None else _points(proposed, width)
-        errors = None if sem is None or np.isnan(sem).all() else np.asarray(sem, dtype=np.float64)
+        errors = None if sem is None else np.asarray(sem, dtype=np.float64)
+        if errors is not None and errors.size and errors.shape != outcomes.shape:
+            raise ParameterError(f"outcomes of shape {outcomes.shape} need as many standard errors, not {errors.shape}")
+        errors = None if errors is None or np.isnan(errors).all() else errors
         return cls(X, outcomes, limits, pending, lost, known, errors, reference)
 
     def exact(self) -> History:
         """This history with outcomes that have no noise, but for those whose noise is known."""
-        sem = np.full(len(self.Y), np.nan) if self.sem is None else self.sem
-        return replace(self, sem=np.nan_to_num(sem, nan=0.0))
+        return replace(self, sem=np.zeros_like(self.Y) if self.sem is None else np.nan_to_num(self.sem, nan=0.0))
+
+    def of_objective(self, i: int) -> History:
+        """This history with one of its objectives alone."""
+        if self.Y.ndim == 1:
+            return self
+        return replace(self, Y=self.Y[:, i], sem=None if self.sem is None else self.sem[:, i], reference=None)
 
     @property
     def d(self) -> int:

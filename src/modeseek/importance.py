@@ -12,8 +12,6 @@ Notation: N, points; d, parameters.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from modeseek.computing import computing
@@ -34,9 +32,7 @@ def importance(space: Space, history: History, settings: Settings, objective: in
         history: TrialError where it has no outcome.
         objective: of several, which.
     """
-    if history.Y.ndim == 2:
-        history = replace(history, Y=history.Y[:, objective], reference=None)
-    gp, _ = surrogate_of(space, history, settings)
+    gp, _ = surrogate_of(space, history.of_objective(objective), settings)
     with computing(settings.device, settings.threads):
         both = sobol(POINTS, 2 * space.d, generator(settings.seed, Stream.IMPORTANCE))
         a, b = both[:, : space.d], both[:, space.d :]

@@ -31,8 +31,11 @@ def fit_objectives(
     warm: Hyperparameters | None = None,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """A GP per objective (M x b) on the outcomes Y (b x n x M) at X (b x n x d), and the map to its units.
+
+    `sem` has the standard errors of Y, NaN where the noise is to be fitted.
 
     Outcomes keep their shape: a front holds points that are among the worst in some objective, and the volume that it
     dominates is one of plain outcomes.
@@ -40,7 +43,9 @@ def fit_objectives(
     y, outcomes = mapped_by_standardize(Y.movedim(-1, 0), BAD_OUTLIER)
     if warm is not None:
         warm = Hyperparameters(warm.lengthscale.movedim(-2, 0), warm.noise.movedim(-1, 0))
-    return fit(X.expand(*y.shape, X.shape[-1]), y, warm, embedding=embedding, prior=prior), outcomes
+    known = None if sem is None else outcomes.variance(Y.movedim(-1, 0), sem.movedim(-1, 0))
+    X = X.expand(*y.shape, X.shape[-1])
+    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
 
 
 def improve(
@@ -53,19 +58,21 @@ def improve(
     pending: Tensor | None = None,
     embedding: Embedding = PLAIN,
     prior: NoisePrior = LOG_NORMAL,
+    sem: Tensor | None = None,
 ) -> ImprovementGP:
     """What improves on the front of the posterior means at X (b x n x d).
 
     Args:
         Y: b x n x M, outcomes to be maximized.
         constraints: b x n x q, feasible where all are at most 0.
-        reference: b x M, in the outcomes' units; None: inferred.
+        reference: b x M, in the outcomes' units; inferred where it is NaN, or None.
         warm: where the fit starts, b x M x d and b x M.
         pending: b x p x d, taken to be observed at their posterior mean.
         embedding: how the GPs see an input.
         prior: of the objectives' noise.
+        sem: b x n x M, standard errors of Y; NaN where the noise is to be fitted.
     """
-    gp, outcomes = fit_objectives(X, Y, warm, embedding, prior)
+    gp, outcomes = fit_objectives(X, Y, warm, embedding, prior, sem)
     if pending is not None and pending.shape[-2]:
         gp = gp.condition(pending.expand(len(gp.X), *pending.shape))
     if reference is not None:
@@ -130,7 +137,8 @@ def leaders_of(means: Tensor, counted: Tensor) -> Tensor:
 def boxes_above(means: Tensor, counted: Tensor, reference: Tensor | None = None) -> Boxes:
     """The boxes above the front of those of the means (b x n x M) that count (b x n), and above r (b x M).
 
-    Where none counts, one box without end that holds everything: all improve alike.
+    Where r is NaN it is inferred from the front. Where none counts, one box without end that holds everything: all
+    improve alike.
     """
     batch, M = means.shape[:-2], means.shape[-1]
     rows, count = means.reshape(-1, *means.shape[-2:]), counted.reshape(-1, counted.shape[-1])
@@ -142,7 +150,8 @@ def boxes_above(means: Tensor, counted: Tensor, reference: Tensor | None = None)
             cells.append(torch.stack([row.new_full((1, M), -UNBOUNDED), row.new_full((1, M), UNBOUNDED)]))
             continue
         front = front[non_dominated(front)] if M > 1 else front.amax(0, keepdim=True)
-        low = _inferred(front) if given is None else given[i]
+        low = _inferred(front)
+        low = low if given is None else torch.where(given[i].isnan(), low, given[i])
         cells.append(_above(front, low))
     return _stacked(cells, count.any(-1), tuple(batch))
 

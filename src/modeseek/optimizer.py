@@ -26,7 +26,7 @@ from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
-from modeseek.outcomes import Measured, Outcome, as_sem, measured
+from modeseek.outcomes import Measured, Outcome, as_sem, measured, taken_apart
 from modeseek.proposer import Proposal, Proposer, Settings
 from modeseek.recommendation import LIKELY, Recommendation, best_expected, best_of, recommended_or_best
 from modeseek.space import Space
@@ -80,8 +80,6 @@ class Optimizer:
         self.direction: Goal = goal_of(direction)
         count = len(signs(self.direction))
         self.reference = None if reference is None else as_reference(reference, count)
-        if noise == "none" and count > 1:
-            raise ConfigError('noise="none" is for one objective; with several, leave it out: the noise is fitted')
         self._settings = Settings.of(
             seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
         )
@@ -199,7 +197,8 @@ class Optimizer:
             if observed is not None or not self._trials.having(TrialState.COMPLETE):
                 return observed
             params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
-        return Recommendation(params, *self.predict(params), feasible=likely)
+        (mean,), (std,) = self._predict(params)
+        return Recommendation(params, mean, std, feasible=likely)
 
     def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
@@ -224,17 +223,22 @@ class Optimizer:
             self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
         )
 
-    def predict(self, params: Params) -> tuple[float, float]:
+    def predict(self, params: Params) -> tuple[Any, Any]:
         """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
 
-        Of the objective itself: an observation of it has its noise in addition.
+        Two numbers; of several objectives two tuples, with a number per objective, as `trial.values` has them. Of the
+        objective itself: an observation of it has its noise in addition.
         """
-        direction = self._one("predict() knows one")
-        history = self._trials.history(direction)
+        means, stds = self._predict(params)
+        return (means, stds) if isinstance(self.direction, tuple) else (means[0], stds[0])
+
+    def _predict(self, params: Params) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and standard deviation of each objective."""
+        history = self._trials.history(self.direction)
         if self._drawn is None or self._drawn[0] != len(history.Y):
             self._drawn = len(history.Y), several_of(self.space, history, self._settings, self._proposer.state)
         with computing(self.device, self._settings.threads):
-            return predict(self.space, *self._drawn[1], direction, params)
+            return predict(self.space, *self._drawn[1], self.direction, params)
 
     def _surrogate(self) -> tuple[GP, OutcomeMap]:
         return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)
@@ -271,7 +275,7 @@ class Optimizer:
         value: Any = None,
         *,
         constraints: Sequence[float] | None = None,
-        sem: float | None = None,
+        sem: float | Sequence[float | None] | None = None,
         failed: bool = False,
         error: object = None,
     ) -> Trial:
@@ -283,7 +287,8 @@ class Optimizer:
                 (value, constraints).
             constraints: of black-box constraints, what they are there: the point is feasible where all are at most 0.
                 As many each time; TrialError, and nothing changes, where the trials before had another number of them.
-            sem: the standard error of the value, where it is known; else its noise is fitted.
+            sem: the standard error of the value, where it is known; else its noise is fitted. Of several objectives a
+                list, one per objective, None where it is not known.
             failed: there is no value.
             error: why: a text, an exception, an exit status.
 
@@ -300,7 +305,12 @@ class Optimizer:
         return self._timed(self._finish(own, *self._judge(value, constraints, sem)))
 
     def tell_params(
-        self, params: Params, value: Any, *, constraints: Sequence[float] | None = None, sem: float | None = None
+        self,
+        params: Params,
+        value: Any,
+        *,
+        constraints: Sequence[float] | None = None,
+        sem: float | Sequence[float | None] | None = None,
     ) -> Trial:
         """Report what was measured elsewhere, as a trial of its own; it counts toward the initial design.
 
@@ -406,24 +416,29 @@ class Optimizer:
             return trial
         return self._trials.timed(trial, started=trial.started, seconds=max(time.time() - trial.started, 0.0))
 
-    def _judge(self, value: Any, constraints: Sequence[float] | None, sem: float | None) -> tuple[Measured | None, str]:
+    def _judge(
+        self, value: Any, constraints: Sequence[float] | None, sem: float | Sequence[float | None] | None
+    ) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""
         if value is None and constraints is not None:
             raise ConfigError("constraints without a value: tell both, or failed=True")
+        objectives = self._trials.objectives
+        # Of several objectives a plain tuple is their values.
+        pair = type(value) is tuple and (objectives == 1 or taken_apart(value, objectives)[1] is not None)
+        whole = issubclass(type(value), Outcome) or pair
         if sem is not None:
-            if issubclass(type(value), Outcome) or type(value) is tuple:
+            if whole:
                 raise ConfigError("tell sem in the Outcome, or beside a plain value")
             try:
-                as_sem(sem, self._trials.objectives)
+                as_sem(sem, objectives)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-        pair = type(value) is tuple and self._trials.objectives == 1
-        if constraints is not None and (issubclass(type(value), Outcome) or pair):
+        if constraints is not None and whole:
             raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
         if constraints is not None or sem is not None:
             value = Outcome(value, constraints, sem)
         try:
-            told = measured(value, self._trials.objectives)
+            told = measured(value, objectives)
         except ValueError as reason:
             return None, str(reason)
         self._trials.check_constraints(told.constraints)

@@ -41,8 +41,8 @@ from modeseek.sampled_optimum import (
     shortest,
 )
 from modeseek.space import Space
-from modeseek.surrogate import GP
-from modeseek.trials import Direction
+from modeseek.surrogate import GP, Hyperparameters
+from modeseek.trials import Direction, Goal, signs
 from modeseek.typing import Array, Params
 
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ class Optimum:
 
     def predict(self, params: Params) -> tuple[float, float]:
         """Mean and standard deviation of the objective at these parameters."""
-        return predict(self.space, self._several, self._outcomes, self.direction, params)
+        (mean,), (std,) = predict(self.space, self._several, self._outcomes, self.direction, params)
+        return mean, std
 
     def interval(self, probability: float = 0.9) -> dict[str, Any]:
         """By parameter, where the optimum is with this probability.
@@ -272,17 +273,21 @@ def surrogate_of(
 ) -> tuple[GP, OutcomeMap]:
     """The surrogate of a history's outcomes, and the map between its units and theirs; TrialError without outcomes.
 
-    Outcomes keep their shape. Proposals are made with bad ones drawn together, which helps to find the optimum and
-    takes away what they say of where it is: once half of the outcomes are close to the best, all others would be equal.
+    A batch of as many as there are objectives. Outcomes keep their shape. Proposals are made with bad ones drawn
+    together, which helps to find the optimum and takes away what they say of where it is: once half of the outcomes are
+    close to the best, all others would be equal.
     """
     if not len(history.Y):
         raise TrialError("there is no completed trial yet, so that nothing is known of the optimum")
     with computing(settings.device, settings.threads):
-        X, Y = (torch.from_numpy(rows)[None].to(settings.device) for rows in (history.X, history.Y))
+        Y = torch.from_numpy(np.atleast_2d(history.Y.T)).to(settings.device)  # M x n
+        X = torch.from_numpy(history.X).to(settings.device).expand(len(Y), *history.X.shape)
         sem = (history.exact() if settings.noise == "none" else history).sem
-        known = None if sem is None else torch.from_numpy(sem)[None].to(settings.device)
+        known = None if sem is None else torch.from_numpy(np.atleast_2d(sem.T)).to(settings.device)
         embedding = embedding_of(space, settings.device)
-        warm = None if state is None else state.hyperparameters
+        warm = None
+        if state is not None:
+            warm = Hyperparameters(state.lengthscale.flatten(0, -2), state.noise.flatten())
         return fit_mapped(X, Y, replace(settings.config, warp="never"), warm, embedding, known)
 
 
@@ -297,17 +302,17 @@ def several_of(
 
 
 def predict(
-    space: Space, several: Several, outcomes: OutcomeMap, direction: Direction, params: Params
-) -> tuple[float, float]:
-    """Mean and standard deviation of the objective at these parameters, in its own units.
+    space: Space, several: Several, outcomes: OutcomeMap, direction: Goal, params: Params
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each objective at these parameters, in its own units.
 
-    Of the objective itself, not of a noisy observation of it. The standard deviation is infinite while all outcomes are
-    equal. Arguments as in `Optimum`.
+    Of the objective itself, not of a noisy observation of it. A standard deviation is infinite while all outcomes are
+    equal. Arguments as in `Optimum`, with a batch of as many as there are objectives.
     """
-    x = torch.from_numpy(space.encode(params)).to(several.scale)[None, None]
-    mean, std = moments_in_own_units(several, outcomes, x)
-    sign = -1.0 if direction == "minimize" else 1.0
-    return sign * float(mean), math.inf if outcomes.is_constant else float(std)
+    sign, x = signs(direction), torch.from_numpy(space.encode(params)).to(several.scale)
+    mean, std = moments_in_own_units(several, outcomes, x.expand(len(sign), 1, len(x)))
+    std = torch.where(outcomes.first.std > 0, std, torch.inf)
+    return tuple((sign * mean[:, 0].cpu().numpy()).tolist()), tuple(std[:, 0].tolist())
 
 
 def _probability(p: Any) -> float:

@@ -28,6 +28,7 @@ NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for 
 TIE = 1e-12  # outcomes that differ by less than this share of themselves are equal: the rest is rounding error
 POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the bad
 GRID = 41
+MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 
 
 # Outcomes ... x b x n and the log of each one's derivative by what was observed  ->  the log density of that, ... x b.
@@ -52,6 +53,10 @@ class Scaling(NamedTuple):
     def inverse(self, y: Tensor) -> Tensor:
         """Outcomes b x m, in the units that they had; past an outlier they go on straight."""
         return (y * self.std + self.mean) * self.size * self.unit
+
+    def shrink(self, difference: Tensor) -> Tensor:
+        """Differences of outcomes, b x m, in the surrogate's units; none where the outcomes are constant."""
+        return torch.where(self.std > 0, difference / self.unit / self.size / self.std, 0.0)
 
 
 class OutcomeMap(NamedTuple):
@@ -82,6 +87,17 @@ class OutcomeMap(NamedTuple):
         if self.floor is not None and self.third is not None:
             y = self.third.apply(torch.maximum(y, self.floor))
         return y
+
+    def variance(self, Y: Tensor, sem: Tensor) -> Tensor | None:
+        """The noise variance of outcomes (b x n) with these standard errors, in the surrogate's units; NaN as in `sem`.
+
+        By what the map makes of an outcome one standard error up and down; None where no standard error is known.
+        """
+        if bool(sem.isnan().all()):
+            return None
+        # Without a shape to follow the map is a straight line, also for the worst outcome, below which `apply` ends.
+        spread = self.first.shrink(sem) if self.power is None else (self.apply(Y + sem) - self.apply(Y - sem)) / 2
+        return torch.where(sem.isnan(), torch.nan, spread.nan_to_num(nan=0.0).square().clamp_min(MIN_KNOWN_NOISE))
 
     def inverse(self, y: Tensor) -> Tensor:
         """What the surrogate says (b x m), in the objective's own units."""

@@ -12,9 +12,12 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+# A standard error, None where it is not known; of several objectives one each.
+Sem: TypeAlias = float | tuple[float | None, ...] | None
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,13 @@ class Outcome:
     Attributes:
         value: a number; with several objectives, as many.
         constraints: numbers, as many each time; the point is feasible where all of them are at most 0.
-        sem: the standard error of the value, where it is known; 0 for an exact one.
+        sem: the standard error of the value, where it is known; 0 for an exact one. With several objectives a list,
+            with None for one that is not known.
     """
 
     value: Any
     constraints: Sequence[float] | None = None
-    sem: float | None = None
+    sem: float | Sequence[float | None] | None = None
 
 
 class Measured(NamedTuple):
@@ -39,25 +43,29 @@ class Measured(NamedTuple):
 
     values: tuple[float, ...]  # one per objective
     constraints: tuple[float, ...] = ()
-    sem: float | None = None  # of the value; None: not known
+    sem: Sem = None  # of the values; None: not known
 
 
 def measured(returned: Any, objectives: int = 1) -> Measured:
     """The numbers in what an objective returned; ValueError says what is wrong with it."""
-    value, constraints = _taken_apart(returned, objectives)
+    value, constraints = taken_apart(returned, objectives)
     sem = as_sem(returned.sem, objectives) if issubclass(type(returned), Outcome) else None
     return Measured(_values(value, objectives), as_constraints(constraints), sem)
 
 
 def never_measures(returned: Any, objectives: int = 1) -> bool:
     """Whether no successful evaluation returns the like: a mistake in the objective rather than a bad point."""
-    value, constraints = _taken_apart(returned, objectives)
+    value, constraints = taken_apart(returned, objectives)
     values = [value] if objectives == 1 else _several(value)
     if values is None or len(values) != objectives or any(map(_is_never_a_number, values)):
         return True
     sem = returned.sem if issubclass(type(returned), Outcome) else None
-    if sem is not None and (objectives > 1 or _is_never_a_number(sem)):
-        return True
+    if sem is not None:
+        errors = [sem] if objectives == 1 else _several(sem)
+        if errors is None or len(errors) != objectives:
+            return True
+        if any(error is not None and _is_never_a_number(error) for error in errors):
+            return True
     limits = [] if constraints is None else _several(constraints)
     return limits is None or any(_is_never_a_number(limit) or _is_bool(limit) for limit in limits)
 
@@ -87,7 +95,7 @@ def _content(value: Any) -> Any:
     return value
 
 
-def _taken_apart(returned: Any, objectives: int) -> tuple[Any, Any]:
+def taken_apart(returned: Any, objectives: int) -> tuple[Any, Any]:
     """The value and the constraints, neither of them looked at: a foreign object may raise even for its class."""
     if issubclass(type(returned), Outcome):
         return returned.value, returned.constraints
@@ -110,16 +118,32 @@ def _values(value: Any, objectives: int) -> tuple[float, ...]:
     return tuple(as_number(number, f"value {i}") for i, number in enumerate(several))
 
 
-def as_sem(sem: Any, objectives: int = 1) -> float | None:
-    """A standard error as a number; ValueError says what is wrong with it."""
-    if sem is None:
-        return None
-    if objectives > 1:
-        raise ValueError("sem is for one objective; the noise of several is fitted")
-    number = as_number(sem, "sem")
+def as_sem(sem: Any, objectives: int = 1) -> Sem:
+    """A standard error as a number, or of several objectives as many; ValueError says what is wrong with it."""
+    if sem is None or objectives == 1:
+        return None if sem is None else _error(sem, "sem")
+    several = _several(sem)
+    if several is None or len(several) != objectives:
+        # One number for all would be in the units of one of them.
+        raise ValueError(
+            f"sem is {_kind(sem)}; with {objectives} objectives it is a list of {objectives} standard errors, one per "
+            "objective, None where it is not known"
+        )
+    errors = tuple(None if error is None else _error(error, f"sem {i}") for i, error in enumerate(several))
+    return None if all(error is None for error in errors) else errors
+
+
+def _error(sem: Any, name: str) -> float:
+    number = as_number(sem, name)
     if number < 0:
-        raise ValueError(f"sem is {number}, and a standard error is at least 0")
+        raise ValueError(f"{name} is {number}, and a standard error is at least 0")
     return number
+
+
+def sem_per_objective(sem: Sem, objectives: int) -> list[float]:
+    """The standard error of each objective; NaN where it is not known."""
+    errors = sem if isinstance(sem, tuple) else (sem,) * objectives
+    return [math.nan if error is None else error for error in errors]
 
 
 def as_constraints(constraints: Any) -> tuple[float, ...]:

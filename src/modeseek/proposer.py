@@ -296,7 +296,7 @@ def suggest_all(
     settings = proposers[0].settings
     device = settings.device
     known = [history.exact() if settings.noise == "none" else history for history in histories]
-    errors = [np.full(len(history.Y), np.nan) if history.sem is None else history.sem for history in known]
+    errors = [np.full_like(history.Y, np.nan) if history.sem is None else history.sem for history in known]
 
     def stack(arrays: list[Array]) -> Tensor:
         return torch.from_numpy(np.stack(arrays)).to(device)

@@ -15,8 +15,8 @@ from torch import Tensor
 from modeseek.computing import computing
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.domain import Domain
-from modeseek.fitting import MIN_KNOWN_NOISE
 from modeseek.history import History
+from modeseek.outcome_transforms import MIN_KNOWN_NOISE
 from modeseek.proposer import Proposer, Stream, best_labelled, generator
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.sampled_optimum import recommended

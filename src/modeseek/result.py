@@ -18,7 +18,7 @@ from modeseek.errors import ConfigError
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
 from modeseek.optimum import Optimum
-from modeseek.outcomes import Measured
+from modeseek.outcomes import Measured, sem_per_objective
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
 from modeseek.recommendation import best_of
@@ -167,7 +167,8 @@ class Result:
     def to_dataframe(self) -> pd.DataFrame:
         """One row per trial: number, state, origin, value, error, times, and `params_<name>` for each parameter.
 
-        Of several objectives, `values_<i>` instead of value. Where a trial was told with a standard error, also `sem`.
+        Of several objectives, `values_<i>` instead of value. Where a trial was told with a standard error, also `sem`,
+        of several objectives `sem_<i>`.
         With constraints, also `constraints_<i>` for each of them, and `feasible`. `started` is in UTC, `seconds` is how
         long the evaluation took (with ask and tell, the time between them); both are missing where they are not known.
         """
@@ -179,13 +180,14 @@ class Result:
         limits = [f"constraints_{i}" for i in range(q)]
         count = len(signs(self.direction))
         values = ["value"] if count == 1 else [f"values_{i}" for i in range(count)]
+        sems = ["sem"] if count == 1 else [f"sem_{i}" for i in range(count)]
         rows = [
             {
                 "number": trial.number,
                 "state": trial.state.value,
                 "origin": trial.origin,
                 **dict(zip(values, trial.values or [np.nan] * len(values), strict=True)),
-                "sem": np.nan if trial.sem is None else trial.sem,
+                **dict(zip(sems, sem_per_objective(trial.sem, count), strict=True)),
                 "error": trial.error,
                 "started": pd.NaT if trial.started is None else datetime.fromtimestamp(trial.started, UTC),
                 "seconds": np.nan if trial.seconds is None else trial.seconds,
@@ -195,8 +197,8 @@ class Result:
             }
             for trial in self.trials
         ]
-        sem = ["sem"] if any(trial.sem is not None for trial in self.trials) else []
-        names = ["number", "state", "origin", *values, *sem, "error", *limits, *(["feasible"] if limits else [])]
+        sems = sems if any(trial.sem is not None for trial in self.trials) else []
+        names = ["number", "state", "origin", *values, *sems, "error", *limits, *(["feasible"] if limits else [])]
         names += ["started", "seconds", *(f"params_{name}" for name in self.space.names)]
         # Objects, since pandas' own strings cannot hold every Python string.
         columns = [[row.get(name) for row in rows] for name in names]

@@ -18,7 +18,7 @@ from modeseek.checks import is_whole
 from modeseek.errors import ConfigError, TrialError
 from modeseek.fronts import MOST, as_reference, front_of, hypervolume
 from modeseek.history import History
-from modeseek.outcomes import Measured, Outcome, as_text, counted, measured
+from modeseek.outcomes import Measured, Outcome, Sem, as_text, counted, measured, sem_per_objective
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
@@ -51,7 +51,8 @@ class Trial:
         error: why it failed, or the objective's traceback; None unless failed.
         unit: the point of the unit cube that the surrogate sees, d numbers.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
-        sem: the standard error of the value that was told; None where it is not known.
+        sem: the standard error of the value that was told; None where it is not known. Of several objectives a tuple,
+            with None for one that is not known.
         starts: of a running one, how often `minimize` has begun to evaluate it in its own process without an outcome.
         started: when it was asked, or its evaluation began, in seconds of Unix time; None where that is not known.
         seconds: how long its evaluation took; with ask and tell, the time between them. None where that is not known.
@@ -64,7 +65,7 @@ class Trial:
     state: TrialState = TrialState.RUNNING
     values: tuple[float, ...] | None = None
     constraints: tuple[float, ...] | None = None
-    sem: float | None = None
+    sem: Sem = None
     error: str | None = None
     starts: int = field(default=0, compare=False)
     started: float | None = field(default=None, compare=False)
@@ -142,7 +143,7 @@ class Trials:
         trial: Trial | int,
         value: float | Sequence[float],
         constraints: Sequence[float] | None = None,
-        sem: float | None = None,
+        sem: float | Sequence[float | None] | None = None,
     ) -> Trial:
         """Mark a running trial as complete with a finite value per objective, and as many constraints as others."""
         return self.record(trial, measured(Outcome(value, constraints, sem), self.objectives))
@@ -194,6 +195,8 @@ class Trials:
         done, running, failed = map(self.having, (TrialState.COMPLETE, TrialState.RUNNING, TrialState.FAILED))
         sign = signs(direction)
         values = sign * np.array([trial.values for trial in done], dtype=np.float64).reshape(-1, len(sign))
+        errors = [sem_per_objective(trial.sem, len(sign)) for trial in done]
+        sem = np.array(errors, dtype=np.float64).reshape(values.shape)
         return History.of(
             self._units(done),
             values[:, 0] if len(sign) == 1 else values,
@@ -201,7 +204,7 @@ class Trials:
             pending=self._units(running),
             lost=self._units(failed),
             proposed=self._units(self._trials),
-            sem=[np.nan if trial.sem is None else trial.sem for trial in done],
+            sem=sem[:, 0] if len(sign) == 1 else sem,
             reference=None if reference is None else sign * reference,
         )
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 import pytest
 from optuna.trial import FrozenTrial
@@ -112,6 +113,10 @@ def pair(params):
 
 def bounded(params):
     return loss(params), [params["units"] - 100.0]
+
+def with_errors(params):
+    import modeseek
+    return modeseek.Outcome([loss(params), params["units"]], sem=[0.1, None])
 
 def both(params):
     return loss(params), params["units"]
@@ -216,6 +221,18 @@ def test_a_study_of_two_objectives_ends_in_a_front(capsys: pytest.CaptureFixture
     assert "one objective" in capsys.readouterr().err
     assert main(["optimize", "objectives:both", "--show", "--plot", "front.png"]) == 0
     assert Path("front.png").stat().st_size > 1000
+
+
+def test_standard_errors_of_two_objectives_reach_the_sampler() -> None:
+    run = ["optimize", "objectives:with_errors", *RUN, "--direction", "minimize,maximize"]
+    assert main([*run, "--trials", "3"]) == 0
+    study = optuna.load_study(
+        study_name="objectives:with_errors", storage="sqlite:///modeseek.db", sampler=(sampler := DMSSampler())
+    )
+    history = sampler._codec(study, sampler.infer_relative_search_space(study, None)).read(study)
+    assert history.sem is not None
+    assert history.sem[:, 0].tolist() == [0.1] * 3
+    assert np.isnan(history.sem[:, 1]).all()
 
 
 def test_nothing_feasible_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from ax.api.client import Client
 from ax.api.configs import ChoiceParameterConfig, DerivedParameterConfig, RangeParameterConfig
@@ -19,7 +20,20 @@ from ax.exceptions.core import SearchSpaceExhausted
 from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
-from modeseek import ConfigError, DeviceError, Linear, ModeseekError, Normal, ParameterError, SpaceError, dms
+from modeseek import (
+    ConfigError,
+    DeviceError,
+    Float,
+    Linear,
+    ModeseekError,
+    Normal,
+    Optimizer,
+    ParameterError,
+    Space,
+    SpaceError,
+    dms,
+)
+from modeseek.fronts import hypervolume
 from modeseek.integrations.ax import DMSNode, _Codec
 from shared import SMALLEST, TRAINED
 
@@ -279,9 +293,88 @@ def test_bad_settings() -> None:
         DMSNode().get_next_candidate([])
 
 
-def test_more_than_one_objective() -> None:
-    with pytest.raises(ConfigError, match="one objective, this one has 2"):
-        ask(make_client(objective="-loss, accuracy"))
+SQUARE = [RangeParameterConfig(name=name, bounds=(0, 1), parameter_type="float") for name in "xy"]
+
+
+def hills(params: Params) -> dict[str, float]:
+    """Cost is least at (0.2, 0.5), gain most at (0.8, 0.5); compromises lie between, weight allows those up to 0.6."""
+    x, y = params["x"], params["y"]
+    return {
+        "cost": (x - 0.2) ** 2 + (y - 0.5) ** 2,
+        "gain": -((x - 0.8) ** 2) - (y - 0.5) ** 2,
+        "weight": x,
+    }
+
+
+def read(client: Client) -> Any:
+    return _Codec(client._experiment.search_space).read(client._experiment, client._experiment.lookup_data())
+
+
+def test_several_objectives_find_the_front_under_a_constraint() -> None:
+    limits = ["weight <= 0.6", "cost <= 0.4", "gain >= -0.4"]
+    client = make_client(SQUARE, objective="-cost, gain", constraints=limits)
+    for _ in range(16):
+        index, params = ask(client)
+        client.complete_trial(index, hills(params))
+    history = read(client)
+    assert history.constraints.shape == (16, 1)
+    np.testing.assert_allclose(history.reference, [-0.4, -0.4])
+    front = client.get_pareto_frontier(use_model_predictions=False)  # as Ax finds it
+    found = np.array([[metrics["cost"][0], metrics["gain"][0]] for _, metrics, *_ in front])
+    a = np.linspace(0.2, 0.6, 1001)
+    best = hypervolume(np.stack([(a - 0.2) ** 2, -((a - 0.8) ** 2)], 1), [-1, 1], [0.4, -0.4])
+    assert 0.85 * best < hypervolume(found, [-1, 1], [0.4, -0.4]) <= best
+    assert all(params["x"] <= 0.6 for params, *_ in front)
+
+
+def test_several_objectives_are_proposed_as_by_the_optimizer() -> None:
+    client = make_client(SQUARE, objective="-cost, gain", constraints=["cost <= 0.4", "gain >= -0.4"], config=SMALLEST)
+    space = Space({"x": Float(0, 1), "y": Float(0, 1)})
+    settings: Any = {"seed": 0, "config": SMALLEST, "n_initial": 5, "reference": [0.4, -0.4]}
+    opt = Optimizer(space, direction=["minimize", "maximize"], **settings)
+    for i in range(7):
+        index, params = ask(client)
+        trial = opt.ask()
+        assert params == pytest.approx(trial.params), i
+        measured = hills(params)
+        client.complete_trial(index, {"cost": (measured["cost"], 0.1), "gain": measured["gain"]})
+        opt.tell(trial, [measured["cost"], measured["gain"]], sem=[0.1, None])
+
+
+def test_weights_thresholds_and_standard_errors_of_several_objectives() -> None:
+    client = make_client(SQUARE, objective="-2*cost + other, 3*gain", constraints=["gain >= -0.4"], n_initial=2)
+    index, _ = ask(client)
+    client.complete_trial(index, {"cost": (3.0, 0.2), "gain": (0.5, 0.1), "other": (1.0, 0.3)})
+    index, _ = ask(client)
+    client.complete_trial(index, {"cost": 3.0, "gain": (0.5, 0.1), "other": 1.0})
+    index, _ = ask(client)
+    client.complete_trial(index, {"cost": 3.0, "other": 1.0})
+    history = read(client)
+    assert history.Y.tolist() == [[-5.0, 1.5]] * 2
+    np.testing.assert_allclose(history.sem, [[0.5, 0.3], [np.nan, 0.3]])
+    np.testing.assert_allclose(history.reference, [np.nan, -1.2])
+    assert len(history.lost) == 1
+    assert 0 <= ask(client)[1]["x"] <= 1  # the model's, with a reference point of which half is inferred
+
+
+def test_objectives_may_change() -> None:
+    client = make_client(SQUARE, objective="-cost", n_initial=2, config=SMALLEST)
+    for objective in ("-cost", "-cost, gain", "gain"):
+        client.configure_optimization(objective=objective)
+        for _ in range(3):
+            index, params = ask(client)
+            client.complete_trial(index, hills(params))
+    assert len(client._experiment.trials) == 9
+
+
+def test_too_many_objectives() -> None:
+    with pytest.raises(ConfigError, match="there are 6 objectives, and 5 at the most"):
+        ask(make_client(objective="a, b, c, d, e, f"))
+
+
+def test_a_threshold_relative_to_a_baseline() -> None:
+    with pytest.raises(ConfigError, match="relative to a baseline"):
+        ask(make_client(objective="a, -b", constraints=["a >= 0.9 * baseline"]))
 
 
 def test_a_bound_relative_to_a_baseline() -> None:

@@ -722,12 +722,25 @@ def test_a_standard_error_that_is_none_is_said_once(sem):
     assert f"trial 1: its attribute 'modeseek:sem' is ignored, since {sem!r} is not a finite number" in message
 
 
-def test_a_standard_error_that_is_not_known_or_not_used_is_no_reason_to_warn():
+def test_a_standard_error_that_is_not_known_is_no_reason_to_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ModeseekWarning)
         study_with_sems(0.1, 0, None, math.nan).optimize(bowl, n_trials=1)
-        several = study_with_sems("much", directions=["minimize", "minimize"])
+        several = study_with_sems([0.1, 0], [None, 0.2], None, math.nan, directions=["minimize", "minimize"])
         several.optimize(lambda trial: (bowl(trial), 1.0), n_trials=1)
+
+
+@pytest.mark.parametrize("sem", ["much", 0.1, [0.1], [0.1, -1.0], [0.1, "a"], [0.1, True]], ids=repr)
+def test_standard_errors_of_several_objectives(sem):
+    study = study_with_sems([0.1, 0.2], [None, 0.3], sem, directions=["minimize", "maximize"])
+    search_space = study.sampler.infer_relative_search_space(study, None)
+    history = study.sampler._codec(study, search_space).read(study)
+    np.testing.assert_array_equal(history.sem, [[0.1, 0.2], [np.nan, 0.3], [np.nan, np.nan]])
+    with pytest.warns(ModeseekWarning) as said:
+        study.optimize(lambda trial: (bowl(trial), 1.0), n_trials=2)
+    (message,) = [str(warning.message) for warning in said if "modeseek:sem" in str(warning.message)]
+    assert f"trial 2: its attribute 'modeseek:sem' is ignored, since {sem!r} is not a list of 2 finite" in message
+    assert "trial.set_user_attr('modeseek:sem', [0.1, 0.1])" in message
 
 
 # Objectives that ask for something else than the space says

@@ -21,6 +21,7 @@ from modeseek.beliefs import Normal
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError, ParameterError, SpaceError, SpaceExhausted
+from modeseek.fronts import MOST
 from modeseek.history import History
 from modeseek.knowledge import Knowledge
 from modeseek.linear import Linear
@@ -34,6 +35,7 @@ try:
     from ax.core.data import Data
     from ax.core.experiment import Experiment
     from ax.core.generator_run import GeneratorRun
+    from ax.core.objective import Objective
     from ax.core.optimization_config import OptimizationConfig
     from ax.core.parameter_constraint import ParameterConstraint
     from ax.core.search_space import SearchSpace
@@ -42,6 +44,7 @@ try:
     from ax.exceptions.core import SearchSpaceExhausted
     from ax.generation_strategy.external_generation_node import ExternalGenerationNode
     from ax.storage.json_store.registry import CORE_DECODER_REGISTRY, CORE_ENCODER_REGISTRY
+    from ax.utils.common.sympy import extract_metric_weights_from_objective_expr, parse_objective_expression
 except ImportError as error:
     raise missing_extra("DMSNode needs Ax", "ax") from error
 
@@ -51,12 +54,13 @@ PENDING = (TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING, Trial
 
 
 class DMSNode(ExternalGenerationNode):
-    """Bayesian optimization by diffusion-based mode seeking, for experiments with one objective.
+    """Bayesian optimization by diffusion-based mode seeking, for experiments with one objective or several.
 
-    The objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Completed
-    and early-stopped trials with a finite value of each of these metrics are the data. Others are not, but no point is
-    proposed twice, not even one that failed. Standard errors that are known of the objective's metrics are its noise.
-    Parameter constraints of the search space, and `fixed_parameters`, hold for every point.
+    An objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Of several
+    objectives it looks for what adds most to the hypervolume of the front; objective thresholds are the reference
+    point. Completed and early-stopped trials with a finite value of each of these metrics are the data. Others are not,
+    but no point is proposed twice, not even one that failed. Standard errors that are known of an objective's metrics
+    are its noise. Parameter constraints of the search space, and `fixed_parameters`, hold for every point.
 
     Args:
         seed: a whole number; with it and the trials so far, their number decides what is proposed. None draws one.
@@ -112,10 +116,14 @@ class DMSNode(ExternalGenerationNode):
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment anew."""
         codec = _Codec(experiment.search_space)
-        if self._proposer is None or codec.space != self._proposer.space:
+        history = codec.read(experiment, data)
+        is_new = (
+            self._history is None or history.Y.shape[1:] != self._history.Y.shape[1:]
+        )  # another number of objectives
+        if self._proposer is None or is_new or codec.space != self._proposer.space:
             knowledge = Knowledge.of(codec.space, self._prior or None)
             self._proposer = Proposer(codec.space, self._settings, knowledge=knowledge)
-        self._codec, self._history = codec, codec.read(experiment, data)
+        self._codec, self._history = codec, history
 
     def get_next_candidate(self, pending_parameters: list[TParameterization]) -> TParameterization:
         """The parameters of the next trial; those just generated, which are not trials yet, are pending."""
@@ -253,56 +261,85 @@ class _Codec:
                 if point is None:
                     continue
                 proposed.append(point)
-                outcome, *violations = goals.measure(metrics.get((trial.index, arm.name), {}))
-                if trial.status in EVALUATED and all(map(math.isfinite, (outcome, *violations))):
+                outcomes, violations = goals.measure(metrics.get((trial.index, arm.name), {}))
+                if trial.status in EVALUATED and all(map(math.isfinite, (*outcomes, *violations))):
                     X.append(point)
-                    Y.append(outcome)
+                    Y.append(outcomes)
                     sem.append(goals.sem(errors.get((trial.index, arm.name), {})))
                     constraints.append(violations)
                 else:
                     (pending if trial.status in PENDING else lost).append(point)
+        values, sems = self._table(Y, goals.count), self._table(sem, goals.count)
         return History.of(
             X,
-            Y,
+            values if goals.count > 1 else values[:, 0],
             d=self.space.d,
             constraints=self._table(constraints, goals.q),
             pending=pending,
             lost=lost,
             proposed=proposed,
-            sem=sem,
+            sem=sems if goals.count > 1 else sems[:, 0],
+            reference=goals.reference,
         )
 
-    def _table(self, rows: list[list[float]], q: int) -> Array:
-        return np.array(rows, dtype=np.float64).reshape(len(rows), q)
+    def _table(self, rows: list[list[float]], columns: int) -> Array:
+        return np.array(rows, dtype=np.float64).reshape(len(rows), columns)
 
 
 class _Goals:
-    """What an optimization configuration asks for: an objective to maximize and q constraints."""
+    """What an optimization configuration asks for: objectives to maximize and q constraints.
+
+    Attributes:
+        objectives: of each, the metrics by signature with their weights.
+        reference: of several objectives their thresholds, as they are maximized, NaN where there is none; None: none.
+    """
 
     def __init__(self, configuration: OptimizationConfig | None) -> None:
         if configuration is None:
             raise ConfigError("the experiment has no objective; call client.configure_optimization first")
-        if configuration.is_moo_problem:
-            names = configuration.objective.metric_names
-            raise ConfigError(f"DMSNode is for experiments with one objective, this one has {len(names)}: {names}")
-        for constraint in configuration.outcome_constraints:
+        for constraint in configuration.all_constraints:
             if constraint.relative:
                 raise ConfigError(f"DMSNode takes no bounds relative to a baseline: {constraint.expression}")
-        self.objective, self.constraints = configuration.objective, configuration.outcome_constraints
-        self.q = len(self.constraints)
+        self.objectives, self.constraints = _weights(configuration.objective), configuration.outcome_constraints
+        self.count, self.q = len(self.objectives), len(self.constraints)
+        if self.count > MOST:
+            raise ConfigError(f"there are {self.count} objectives, and {MOST} at the most; make some constraints")
+        self.reference = self._thresholds(configuration) if self.count > 1 else None
 
-    def measure(self, metrics: dict[str, float]) -> list[float]:
-        """The objective and each constraint, at most 0 where met, from the metrics' means; NaN where one is missing."""
-        numbers = [_sum(self.objective.metric_weights, metrics)]
+    def _thresholds(self, configuration: OptimizationConfig) -> Array | None:
+        """M; Ax has them only of objectives that are one metric."""
+        bounds = {}
+        for threshold in configuration.objective_thresholds:
+            ((signature, factor),) = threshold.metric_weights
+            bounds[signature] = threshold.bound / factor
+        reference = [weight * bounds.get(signature, math.nan) for (signature, weight), *_ in self.objectives]
+        return np.array(reference) if bounds else None
+
+    def measure(self, metrics: dict[str, float]) -> tuple[list[float], list[float]]:
+        """The objectives and the constraints, at most 0 where met, from the metrics' means; NaN if one is missing."""
+        violations = []
         for constraint in self.constraints:
             over = _sum(constraint.metric_weights, metrics) - constraint.bound
-            numbers.append(over if constraint.op is ComparisonOp.LEQ else -over)
-        return numbers
+            violations.append(over if constraint.op is ComparisonOp.LEQ else -over)
+        return [_sum(weights, metrics) for weights in self.objectives], violations
 
-    def sem(self, errors: dict[str, float]) -> float:
-        """The standard error of the objective, of independent metrics; NaN where one is not known."""
-        parts = [weight * errors.get(signature, math.nan) for signature, weight in self.objective.metric_weights]
-        return math.sqrt(sum(part**2 for part in parts))
+    def sem(self, errors: dict[str, float]) -> list[float]:
+        """The standard error of each objective, of independent metrics; NaN where one is not known."""
+        return [
+            math.sqrt(sum((weight * errors.get(signature, math.nan)) ** 2 for signature, weight in weights))
+            for weights in self.objectives
+        ]
+
+
+def _weights(objective: Objective) -> list[list[tuple[str, float]]]:
+    """Of each objective, which is maximized, the metrics by signature with their weights."""
+    if not objective.is_multi_objective:
+        return [objective.metric_weights]
+    signatures: Any = objective.metric_name_to_signature
+    return [
+        [(signatures[name], weight) for name, weight in extract_metric_weights_from_objective_expr(part)]
+        for part in parse_objective_expression(objective.expression)
+    ]
 
 
 def _sum(weights: list[tuple[str, float]], metrics: dict[str, float]) -> float:

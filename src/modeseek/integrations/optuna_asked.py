@@ -103,14 +103,15 @@ def _divides(step: float | None, other: float | None) -> bool:
 
 
 def warn_of_sems(study: Study, warn: WarnOnce) -> None:
-    """Name the first complete trial of a study with one objective whose standard error cannot be used."""
-    if len(study.directions) > 1:  # where none is used
-        return
+    """Name the first complete trial of a study whose standard error cannot be used."""
+    count = len(study.directions)
+    needed = "a finite number of at least 0" if count == 1 else f"a list of {count} finite numbers of at least 0"
+    example = "0.1" if count == 1 else str([0.1] * count)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-        if has_odd_sem(trial):
+        if has_odd_sem(trial, count):
             warn(
-                f"trial {trial.number}: its attribute {SEM!r} is ignored, since {sem_attribute(trial)!r:.60} is not a "
-                f"finite number of at least 0; set it as in trial.set_user_attr({SEM!r}, 0.1)",
+                f"trial {trial.number}: its attribute {SEM!r} is ignored, since {sem_attribute(trial)!r:.60} is not "
+                f"{needed}; set it as in trial.set_user_attr({SEM!r}, {example})",
                 ModeseekWarning,
             )
             return

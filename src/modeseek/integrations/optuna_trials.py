@@ -26,7 +26,7 @@ from modeseek.space import Space
 from modeseek.typing import Array
 
 CONSTRAINTS = "constraints"  # the system attribute that holds constraints, or begins with it
-SEM = "modeseek:sem"  # the attribute that holds the standard error of a value
+SEM = "modeseek:sem"  # the attribute that holds the standard error of a value, of several values a list
 ANNOUNCED = "modeseek:params"  # the system attribute of a running trial that holds its point
 
 
@@ -134,6 +134,7 @@ class Codec:
         done = [(other, unit) for other, unit in placed if _is_data(other)]
         signs = [-1.0 if direction == StudyDirection.MINIMIZE else 1.0 for direction in study.directions]
         values = np.array([other.values for other, _ in done], dtype=np.float64).reshape(-1, len(signs)) * signs
+        sem = np.array([_sems(other, len(signs)) for other, _ in done], dtype=np.float64).reshape(values.shape)
         return History.of(
             [unit for _, unit in done],
             values if len(signs) > 1 else values[:, 0],
@@ -142,7 +143,7 @@ class Codec:
             pending=[unit for other, unit in placed if other.state == TrialState.RUNNING],
             lost=[unit for other, unit in placed if other.state.is_finished() and not _is_data(other)],
             proposed=[unit for other, unit in placed if self._is_whole(other)],
-            sem=[_sem(other) for other, _ in done] if len(signs) == 1 else None,
+            sem=sem if len(signs) > 1 else sem[:, 0],
         )
 
     def _is_whole(self, trial: FrozenTrial) -> bool:
@@ -211,10 +212,12 @@ def _exact(parameter: Parameter) -> Parameter:
     return parameter
 
 
-def _sem(trial: FrozenTrial) -> float:
-    """The standard error of a trial's value; NaN where none is known, or it makes no sense."""
+def _sems(trial: FrozenTrial, count: int) -> list[float]:
+    """The standard error of each of a trial's values; NaN where none is known, or the attribute makes no sense."""
     value = sem_attribute(trial)
-    return float(value) if _is_sem(value) else math.nan
+    if _is_unknown(value) or has_odd_sem(trial, count):
+        return [math.nan] * count
+    return [math.nan if _is_unknown(error) else float(error) for error in ([value] if count == 1 else value)]
 
 
 def sem_attribute(trial: FrozenTrial) -> Any:
@@ -222,11 +225,22 @@ def sem_attribute(trial: FrozenTrial) -> Any:
     return trial.system_attrs.get(SEM, trial.user_attrs.get(SEM))
 
 
-def has_odd_sem(trial: FrozenTrial) -> bool:
-    """Whether a trial's standard error is ignored although it does not say, by None or NaN, that it is not known."""
+def has_odd_sem(trial: FrozenTrial, count: int) -> bool:
+    """Whether a trial of so many values has a standard error that is ignored.
+
+    And not because it says, by None or NaN, that it is not known.
+    """
     value = sem_attribute(trial)
-    is_unknown = value is None or (isinstance(value, float) and math.isnan(value))
-    return not is_unknown and not _is_sem(value)
+    errors = [value] if count == 1 else value
+    if _is_unknown(value):
+        return False
+    if not isinstance(errors, list | tuple) or len(errors) != count:
+        return True
+    return not all(_is_unknown(error) or _is_sem(error) for error in errors)
+
+
+def _is_unknown(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _is_sem(value: Any) -> bool:

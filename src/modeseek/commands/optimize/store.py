@@ -190,7 +190,8 @@ def checked(study: optuna.Study, outcome: Evaluated) -> Evaluated:
 def attributes_of(found: Measured) -> dict[str, Any]:
     """The system attributes in which Optuna keeps constraints, and `DMSSampler` finds a standard error."""
     constraints: dict[str, Any] = {CONSTRAINTS: list(found.constraints)} if found.constraints else {}
-    return constraints if found.sem is None else {**constraints, SEM: found.sem}
+    sem = list(found.sem) if isinstance(found.sem, tuple) else found.sem
+    return constraints if sem is None else {**constraints, SEM: sem}
 
 
 def has_complete(study: optuna.Study) -> bool:
