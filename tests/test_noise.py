@@ -257,6 +257,18 @@ def test_a_precise_value_is_believed_and_a_noisy_one_is_not() -> None:
     assert abs(recommended.params[0] - 0.3) < 0.1
 
 
+def test_known_noise_does_not_grow_with_the_scale_of_the_outcomes() -> None:
+    """Predictions where values of known precision were told are those values, as precise as they were told."""
+    opt = Optimizer(Space.box([0, 0], [1, 1]), seed=0)
+    points = np.random.default_rng(1).uniform(0, 1, (12, 2))
+    values = np.sin(12 * points[:, 0]) + 2 * points[:, 1] ** 2
+    for point, value in zip(points, values, strict=True):
+        opt.tell_params(point, float(value), sem=0.01)
+    means, stds = np.array([opt.predict(point) for point in points]).T
+    assert np.abs(means - values).max() < 0.02
+    assert stds.max() < 0.012
+
+
 def test_without_noise_the_recommended_trial_is_the_best(tmp_path: Path) -> None:
     path = tmp_path / "run"
     space = ms.Space.box([-5], [5])

@@ -10,6 +10,8 @@ another. So y ~ N(c, s²(K + τI)), with priors 1 of c and 1/s of s, and θ, s a
     s   given θ: (y − c)ᵀA(y − c)/s² is χ² with n − 1 degrees of freedom
     c   given both: normal with variance s²/(1ᵀA1)
 
+Noise that is known does not grow with s: where some is, s stays 1, and θ alone says how sure we are.
+
 Notation as in surrogate.py; H draws, of M proposals; C hills; z = R⁻¹(θ − a hill's top), RRᵀ its covariance.
 """
 
@@ -57,7 +59,8 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
     X, y, d, prior = gp.X, gp.y, gp.X.shape[-1], gp.prior
     batch = X.shape[:-2]
     draws = Draws.of(source, batch)
-    density = _Density(X, y, gp.embedding, prior, gp.known_noise)
+    any_scale = y.shape[-1] > FEW and gp.known_noise is None
+    density = _Density(X, y, gp.embedding, prior, gp.known_noise, any_scale)
     hills = density.hills(theta_of(gp.hyperparameters))
     C, M = len(hills.centre), count * PROPOSALS
     z = draws.randn(M, d + 1, dtype=X.dtype).to(X).view(*batch, M, d + 1).movedim(-2, 0)
@@ -76,7 +79,7 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
     normal = draws.randn(count, max(y.shape[-1] - 1, 1), dtype=X.dtype).to(X).view(*batch, count, -1)
     chi_square = normal.square().sum(-1).movedim(-1, 0)
     misfit = (best.alpha * (y - best.mean[..., None])).sum(-1)
-    scale = (misfit / chi_square).sqrt() if y.shape[-1] > FEW else torch.ones_like(misfit)
+    scale = (misfit / chi_square).sqrt() if any_scale else torch.ones_like(misfit)
     scale = scale.clamp(1 / MOST_SCALE, MOST_SCALE)
     error = draws.randn(count, dtype=X.dtype).to(X).view(*batch, count).movedim(-1, 0)
     spread = best.inverse.sum((-2, -1)).clamp_min(1e-12).rsqrt()
@@ -87,11 +90,17 @@ class _Density:
     """log p(θ | y) up to a constant, of θ itself, where `log_posterior` has the density of ℓ and τ."""
 
     def __init__(
-        self, X: Tensor, y: Tensor, embedding: Embedding, prior: NoisePrior, known_noise: Tensor | None
+        self,
+        X: Tensor,
+        y: Tensor,
+        embedding: Embedding,
+        prior: NoisePrior,
+        known_noise: Tensor | None,
+        any_scale: bool,
     ) -> None:
         self.data, self.model = (X, y), (embedding, prior, known_noise)
         self.bounds = bounds_of_theta(X, prior)
-        self.any_scale = y.shape[-1] > FEW
+        self.any_scale = any_scale
 
     def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """At θ, ... x b x (d+1), and its gradient: ... x b, ... x b x (d+1); −∞ out of bounds."""
