@@ -259,7 +259,7 @@ def test_a_precise_value_is_believed_and_a_noisy_one_is_not() -> None:
 
 def test_known_noise_does_not_grow_with_the_scale_of_the_outcomes() -> None:
     """Predictions where values of known precision were told are those values, as precise as they were told."""
-    opt = Optimizer(Space.box([0, 0], [1, 1]), seed=0)
+    opt = ms.Optimizer(ms.Space.box([0, 0], [1, 1]), seed=0)
     points = np.random.default_rng(1).uniform(0, 1, (12, 2))
     values = np.sin(12 * points[:, 0]) + 2 * points[:, 1] ** 2
     for point, value in zip(points, values, strict=True):
