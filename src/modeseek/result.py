@@ -18,7 +18,6 @@ from modeseek.errors import ConfigError
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
 from modeseek.optimum import Optimum
-from modeseek.outcomes import Measured
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
 from modeseek.recommendation import best_of
@@ -44,7 +43,8 @@ class Result:
             the outcomes do not speak for noise; None likewise.
         expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
-        trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
+        trials: all trials, by number; those that ran when it was interrupted are still RUNNING. Those that no
+            longer lie in a space that got narrower (`trial.in_space` is False) are here, and nowhere else.
         space, direction, reference, seed, config, noise, fixed: what was run; of several objectives, direction is a
             tuple.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
@@ -69,7 +69,7 @@ class Result:
     @property
     def front(self) -> list[Trial]:
         """The feasible trials that no other one beats in every objective, by number."""
-        return self._copied().front(self.direction)
+        return self._history().front(self.direction)
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Trial | None:
         """The feasible trial with the best observed value of those that have these values; None where there is none.
@@ -99,15 +99,10 @@ class Result:
         if isinstance(self.direction, tuple):
             raise ConfigError(f"with {len(self.direction)} objectives there is no optimum; see result.front")
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
-        return Optimum.of(self.space, self._copied().history(self.direction), self.direction, settings)
+        return Optimum.of(self.space, self._history().history(self.direction), self.direction, settings)
 
-    def _copied(self) -> Trials:
-        trials = Trials(self.space, len(signs(self.direction)))
-        for trial in self.trials:
-            copied = trials.append(trial.params, trial.origin)
-            if trial.values is not None:
-                trials.record(copied, Measured(trial.values, trial.constraints or (), trial.sem))
-        return trials
+    def _history(self) -> Trials:
+        return Trials(self.space, len(signs(self.direction)), self.trials)
 
     def __str__(self) -> str:
         goal = self.direction if isinstance(self.direction, str) else ", ".join(self.direction)
@@ -145,7 +140,7 @@ class Result:
         return lines
 
     def _without_best(self) -> list[str]:
-        nearest = self._copied().least_violated()
+        nearest = self._history().least_violated()
         if nearest is None or nearest.constraints is None:
             return ["no trial is complete"]
         said = f"no trial is feasible; least violated by trial {nearest.number}: {_row(nearest.constraints)}"
@@ -217,7 +212,7 @@ class Result:
             except ImportError as error:
                 raise missing_extra("plot needs matplotlib", "plots") from error
             ax = plt.subplots()[1]
-        done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
+        done = self._history().having(TrialState.COMPLETE)
         if isinstance(self.direction, tuple):
             return (plot_front if len(self.direction) == 2 else plot_volume)(self, done, ax)
         number = [trial.number + 1 for trial in done]
@@ -246,7 +241,7 @@ class Result:
             objective: of several, which: 0, 1, ...
         """
         chosen = chosen_objective(self.direction, objective)
-        history = self._copied().history(self.direction)
+        history = self._history().history(self.direction)
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return importance(self.space, history, settings, chosen)
 

@@ -72,7 +72,7 @@ def minimize(
         known: pairs of parameters and values (or what else f may return) that were measured before; also trials, or a
             `Result`, whose complete trials are taken. They count toward the initial design, not toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
-        checkpoint: a file to save to after every step, and to resume from when it exists, also with a wider space (see
+        checkpoint: a file to save to after every step, and to resume from when it exists, also with another space (see
             `Optimizer.load`). Trials that ran when it was written are evaluated again first.
         retry_failed: on resume, evaluate the failed trials again instead of counting them.
         n_workers: evaluations side by side.
