@@ -17,10 +17,11 @@ from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
+from modeseek.optimizer import Optimizer
 from modeseek.optimum import Optimum
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
-from modeseek.recommendation import best_of
+from modeseek.recommendation import Recommendation, best_of
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
 from modeseek.typing import Array, Noise
@@ -71,18 +72,17 @@ class Result:
         """The feasible trials that no other one beats in every objective, by number."""
         return self._history().front(self.direction)
 
-    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Trial | None:
-        """The feasible trial with the best observed value of those that have these values; None where there is none.
+    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
+        """The best parameters that have these values: `result.best_for(machine="B")`, or a dict.
 
-        `result.best_for(machine="B")`, or a dict. `Optimizer.best_for` also says what to expect where there is none.
+        As `Optimizer.best_for`: the best feasible trial that has them, as observed; where there is none, what the
+        surrogate expects to be best. None where no trial is complete.
         """
         if isinstance(self.direction, tuple):
             raise ConfigError(f"with {len(self.direction)} objectives there is no best trial; see result.front")
-        chosen = {**(fixed or {}), **values}
-        region = self.space.region(chosen) if chosen else None
-        wanted = {} if region is None else region.fixed
-        best = best_of(self.space, [trial for trial in self.trials if trial.feasible], wanted, self.direction)
-        return None if best is None else best.trial
+        opt = Optimizer(self.space, direction=self.direction, seed=self.seed, config=self.config, noise=self.noise)
+        opt._trials = self._history()
+        return opt.best_for(fixed, **values)
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -116,7 +116,7 @@ class Result:
             return "\n".join([*lines, *self._without_best()])
         lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
         lines += self._listed(self.best)
-        if self.fixed and (of_these := self.best_for(self.fixed)) and of_these.number != self.best.number:
+        if self.fixed and (of_these := self._best_observed(self.fixed)) and of_these.number != self.best.number:
             named = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items())
             lines.append(f"best with {named}: value {of_these.value:.6g} (trial {of_these.number})")
             lines += self._listed(of_these)
@@ -129,6 +129,14 @@ class Result:
                 mean, std = self.expected
                 lines.append(f"  expected there: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
         return "\n".join(lines)
+
+    def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
+        """The best feasible trial with these values, which takes no surrogate; None where there is none."""
+        region, feasible = self.space.region(fixed), [trial for trial in self.trials if trial.feasible]
+        if region is None or isinstance(self.direction, tuple):
+            return None
+        best = best_of(self.space, feasible, region.fixed, self.direction)
+        return None if best is None else best.trial
 
     def _of_front(self, front: list[Trial]) -> list[str]:
         values = np.array([trial.values for trial in front], dtype=np.float64)
