@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from modeseek.config import DMSConfig
+from modeseek.execution.pool import end_if_unguarded
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
 from modeseek.typing import Noise, Params
@@ -139,6 +140,7 @@ def maximize(
 
 def _run(direction: Direction, f: Objective, space: Space, budget: int, arguments: Mapping[str, Any]) -> Result:
     """What `minimize` and `maximize` have in common, with their arguments by name."""
+    end_if_unguarded()
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
     directions = arguments["directions"]
