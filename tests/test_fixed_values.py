@@ -32,8 +32,35 @@ def test_a_run_with_fixed_values_is_judged_by_those(tmp_path: Path) -> None:
     assert result.best is not None
     assert result.best.params["machine"] == "A"
     assert f"best with machine='B': value {on_b.value:.6g}" in str(result)
-    assert result.best_for({"machine": "A"}) == result.best
+    on_a = result.best_for({"machine": "A"})
+    assert on_a is not None
+    assert on_a.trial == result.best
     assert "best with" not in str(ms.minimize(output, MACHINES, 3, fixed={"machine": "A"}, config=FAST, progress=False))
+
+
+def test_a_result_and_its_optimizer_say_the_same_of_given_values() -> None:
+    made: list[ms.Optimizer] = []
+    result = ms.minimize(
+        output, MACHINES, 12, seed=0, config=FAST, progress=False, callbacks=[lambda opt, _: made.append(opt)]
+    )
+    opt = ms.Optimizer(MACHINES, seed=0, config=FAST)
+    for trial in result.trials:
+        opt.tell_params(trial.params, trial.value)
+    for values in ({"machine": "B"}, {"x": 0.123}, {"machine": "A", "x": 0.5}, {}):
+        of_result, of_run, of_opt = (source.best_for(values) for source in (result, made[-1], opt))
+        assert of_result is not None
+        assert of_run is not None
+        assert of_opt is not None
+        assert type(of_result) is type(of_run)
+        assert of_result.trial == of_run.trial
+        assert (of_result.params, of_result.value, of_result.std) == (of_opt.params, of_opt.value, of_opt.std)
+    new = result.best_for(x=0.123)
+    assert new is not None
+    assert new.trial is None
+    assert new.params == {"machine": "A", "x": 0.123}
+    assert new.std is not None
+    with pytest.raises(ms.ConfigError, match="best_for takes values by name"):
+        result.best_for("x")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("count", [1, 12])

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NoReturn, TypeAlias, cast, get_args
 
 import numpy as np
@@ -33,13 +35,13 @@ from modeseek.earlier import Told
 from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError, SpaceNeeded
 from modeseek.fronts import as_reference
 from modeseek.space import Space
-from modeseek.trials import MOST_TRIALS, Goal, Trials, TrialState, goal_of, signs
-from modeseek.typing import Array, Noise
+from modeseek.trials import MOST_TRIALS, Goal, Trial, Trials, TrialState, goal_of, signs
+from modeseek.typing import Array, Noise, Params
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
 _FORMAT = "modeseek checkpoint"
-MOST_NAMED = 10  # trials that an error names
+MOST_NAMED = 3  # trials that a warning names
 _VERSION = 2
 _KEY = "modeseek"
 _TIMES = ("started", "seconds")
@@ -60,7 +62,7 @@ class Snapshot:
     trials: Trials
     state: State | None
     noise: Noise = "fitted"
-    is_changed: bool = False  # whether the space is not the one that was saved
+    changes: str | None = None  # what became of the trials, where the space is not the one that was saved
     reference: Array | None = None
     prior: Mapping[str, Stored] = field(default_factory=dict)
     transfer: Sequence[Told] = ()
@@ -122,6 +124,7 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
         "trials": [
             {
                 "params": space.to_json(trial.params),
+                **({} if trial.in_space else {"in_space": False}),
                 "origin": trial.origin,
                 "state": trial.state.value,
                 "value": trial.value,
@@ -140,7 +143,8 @@ def _document(snapshot: Snapshot) -> dict[str, Any]:
 def read(path: StrPath, space: Space | None = None) -> Snapshot:
     """Read a checkpoint, its tensors on the CPU; CheckpointError for anything that is not a whole, valid one.
 
-    The space, when given, takes the place of the one that was saved, and must hold all of its trials.
+    The space, when given, takes the place of the one that was saved, and must have the same parameters, or more that
+    exist only under a choice. Trials that do not lie in it are kept, see `Trial.in_space`.
     """
     path = resolve(path)
     try:
@@ -178,20 +182,22 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
     space = _space(document["space"], space)
     is_changed = not space.describes(document["space"])
     if is_changed:
-        _check_that_all_fit(space, document["space"], document["trials"])
+        _check_parameters(space, document["space"], document["trials"])
     config = _config(document["config"])
+    trials = _trials(space, document["trials"], count, is_changed)
+    prior, dropped = _prior(space, document.get("prior", {}), is_changed)
     return Snapshot(
         space=space,
         direction=direction,
         seed=_whole(document, "seed", 0),
         config=config,
         n_initial=_whole(document, "n_initial", 1),
-        trials=_trials(space, document["trials"], count),
+        trials=trials,
         state=None if is_changed else _state(tensors, space.d, config, count),  # of another cube
-        is_changed=is_changed,
+        changes=_changes(trials, dropped) if is_changed else None,
         noise=_noise(document.get("noise", "fitted")),
         reference=as_reference(_floats(document["reference"]), count) if "reference" in document else None,
-        prior=_prior(space, document.get("prior", {})),
+        prior=prior,
         transfer=[earlier.from_json(space, stored) for stored in document.get("transfer", [])],
     )
 
@@ -209,24 +215,43 @@ def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
     return Space.from_dict(stored) if given is None else given
 
 
-def _check_that_all_fit(space: Space, stored: Mapping[str, Any], records: Any) -> None:
-    """CheckpointError where another space than the one that was saved lacks one of its parameters, or a trial."""
-    where = f"its space is {stored['parameters']!r:.300}, not {space!r:.300}"
-    what = "widen the space until it holds every trial, give the same settings, or another path"
-    if space.is_box != stored["box"] or not {entry["name"] for entry in stored["parameters"]} <= set(space):
-        raise CheckpointError(f"{where}, which has other parameters; {what}")
-    misfits: dict[int, str] = {}
-    for number, record in enumerate(records):
-        try:
-            space.validate(space.from_json(record["params"]))
-        except ParameterError as error:
-            misfits[number] = str(error)
-    if misfits:
-        (first, reason), *others = misfits.items()
-        named = ", ".join(str(number) for number, _ in others[:MOST_NAMED])
-        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-        also = f" (nor do trials {named}{more})" if others else ""
-        raise CheckpointError(f"{where}, in which trial {first} does not fit: {reason}{also}; {what}")
+def _check_parameters(space: Space, stored: Mapping[str, Any], records: Any) -> None:
+    """CheckpointError where another space than the one that was saved has other parameters."""
+    before = {entry["name"] for entry in stored["parameters"]}
+    if space.is_box != stored["box"] or not before <= set(space):
+        what = "which has other parameters"
+    elif records and (added := [name for name in space if name not in before and space[name].when is None]):
+        what = f"which has a new parameter {added[0]!r} that its trials lack"
+    else:
+        return
+    raise CheckpointError(
+        f"its space is {stored['parameters']!r:.300}, not {space!r:.300}, {what}; give a space with the same "
+        "parameters, or another path"
+    )
+
+
+def _changes(trials: Trials, dropped: Sequence[str]) -> str:
+    """What another space makes of the trials, the first ones outside of it with the reason, and of beliefs."""
+    beliefs = "".join(f"; the prior of {name!r} does not fit and is dropped" for name in dropped)
+    outside = [trial for trial in trials if not trial.in_space]
+    if not outside:
+        return f"all {len(trials)} trials lie in the new one, and stay{beliefs}"
+    named = "; ".join(f"trial {trial.number}: {_reason(trials.space, trial)}" for trial in outside[:MOST_NAMED])
+    more = f"; and {len(outside) - MOST_NAMED} more" if len(outside) > MOST_NAMED else ""
+    which = "1 does" if len(outside) == 1 else f"{len(outside)} do"
+    return (
+        f"of {len(trials)} trials, {which} not lie in the new one: kept in the record and counted, but "
+        f"not learned from and never the best ({named}{more}){beliefs}"
+    )
+
+
+def _reason(space: Space, trial: Trial) -> str:
+    """Why a trial does not lie in the space."""
+    try:
+        space.validate(trial.params)
+    except ParameterError as error:
+        return str(error)
+    raise AssertionError("it lies in the space")
 
 
 def _config(stored: Mapping[str, Any]) -> DMSConfig:
@@ -246,9 +271,19 @@ def _noise(stored: Any) -> Noise:
     return cast(Noise, stored)
 
 
-def _prior(space: Space, stored: Any) -> dict[str, Stored]:
-    tables(space, stored)  # which refuses what is none
-    return dict(stored)
+def _prior(space: Space, stored: Any, is_changed: bool) -> tuple[dict[str, Stored], list[str]]:
+    """The beliefs, and the names of those that do not fit into a space that has changed."""
+    if not is_changed:
+        tables(space, stored)  # which refuses what is none
+        return dict(stored), []
+    prior, dropped = {}, []
+    for name, belief in stored.items():
+        try:
+            tables(space, {name: belief})
+            prior[name] = belief
+        except ValueError:
+            dropped.append(name)
+    return prior, dropped
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -262,13 +297,19 @@ def _whole(document: Mapping[str, Any], name: str, least: int) -> int:
     return int(value)
 
 
-def _trials(space: Space, records: Any, count: int = 1) -> Trials:
-    """The trials of so many objectives."""
+def _trials(space: Space, records: Any, count: int = 1, is_changed: bool = False) -> Trials:
+    """The trials of so many objectives; some lie outside of a space that has changed, now or before it was saved."""
     if not isinstance(records, list) or len(records) > MOST_TRIALS:
         raise ValueError(f"trials is not a list of at most {MOST_TRIALS}")
     trials = Trials(space, count)
     for record in records:
-        trial = trials.append(space.from_json(record["params"]), record["origin"])
+        params = space.from_json(record["params"])
+        try:
+            trial = trials.append(params, record["origin"])
+        except ParameterError:
+            if not is_changed and record.get("in_space", True) is not False:
+                raise
+            trial = trials.append_outside(_outside(space, params), record["origin"])
         state, value, error = TrialState(record["state"]), record["value"], record["error"]
         if count > 1 and "values" in record:
             value = _floats(record["values"])
@@ -291,6 +332,20 @@ def _sem(stored: Any, count: int) -> Any:
         several = [stored] if count == 1 else stored
         _floats([error for error in several if error is not None] if isinstance(several, list) else several)
     return stored
+
+
+def _outside(space: Space, params: Any) -> Params:
+    """Parameters of a space before this one; ValueError where they were of none."""
+    values = dict(enumerate(params)) if space.is_box and isinstance(params, list) else params
+    names = range(space.d) if space.is_box else space.names
+    if not isinstance(values, dict) or not values.keys() <= set(names) or (space.is_box and len(values) != space.d):
+        raise ValueError(f"parameters {params!r:.60}")
+    for value in values.values():
+        is_member = isinstance(value, dict) and value.keys() == {"enum"} and isinstance(value["enum"], str)
+        is_number = isinstance(value, int | float) and math.isfinite(value)
+        if not (is_number or (not space.is_box and (is_member or value is None or isinstance(value, str | Enum)))):
+            raise ValueError(f"parameters {params!r:.60}")
+    return np.array(params, dtype=np.float64) if space.is_box else values
 
 
 def _time(record: Mapping[str, Any], name: str) -> float | None:

@@ -99,7 +99,7 @@ class CheckpointWarning(ModeseekWarning):
 
 
 class SpaceChangedWarning(ModeseekWarning):
-    """A run goes on in another space than the one that was saved, in which all of its trials lie."""
+    """A run goes on in another space than the one that was saved; the message names trials that do not lie in it."""
 
 
 class TrialFailedWarning(ModeseekWarning):

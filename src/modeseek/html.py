@@ -76,6 +76,8 @@ def counted(trials: Sequence[Trial]) -> str:
     """How many trials are in which state: "12 trials (10 complete, 2 failed)"."""
     counts = Counter(trial.state.value for trial in trials)
     states = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    if outside := sum(not trial.in_space for trial in trials):
+        states += f"; {outside} not in the space"
     return f"{len(trials)} trials" + (f" ({states})" if states else "")
 
 

@@ -139,7 +139,7 @@ class Optimizer:
 
     @property
     def pending(self) -> list[Trial]:
-        """The trials that were asked and not yet told."""
+        """The trials that were asked and not yet told, and lie in the space."""
         return self._trials.having(TrialState.RUNNING)
 
     @property
@@ -341,13 +341,13 @@ class Optimizer:
         """The optimizer that `save` wrote, going on as if it had never stopped; trials that ran then are `pending`.
 
         The space is needed only where choices are members of an Enum, or a constraint is a function, and where it has
-        changed: wider bounds, more choices, as long as every trial lies in it. A SpaceChangedWarning says so;
-        CheckpointError, with the trial and the parameter, where one does not fit.
+        changed: other bounds, other choices. Trials that no longer lie in it are kept in `trials`, and that is all: the
+        surrogate does not learn from them, and none is the best or pending (`Trial.in_space`). A SpaceChangedWarning
+        names them. CheckpointError where parameters were added, but for those under a choice, or taken away.
         """
         snapshot = checkpoint.read(path, space)
-        if snapshot.is_changed:
-            count = len(snapshot.trials)
-            warn(f"{path}: the space has changed; all {count} trials lie in the new one, and stay", SpaceChangedWarning)
+        if snapshot.changes is not None:
+            warn(f"{path}: the space has changed; {snapshot.changes}", SpaceChangedWarning)
         optimizer = cls(
             snapshot.space,
             direction=snapshot.direction,

@@ -49,8 +49,9 @@ class _Shown:
         goals = (result.direction,) if isinstance(result.direction, str) else result.direction
         self.objective = chosen_objective(result.direction, objective)
         self.result, self.goal = result, goals[self.objective]
-        self.done = [trial for trial in result.trials if trial.values is not None]
-        self.failed = [trial for trial in result.trials if trial.state is TrialState.FAILED]
+        inside = [trial for trial in result.trials if trial.in_space]
+        self.done = [trial for trial in inside if trial.values is not None]
+        self.failed = [trial for trial in inside if trial.state is TrialState.FAILED]
         self.values = np.array([trial.values[self.objective] for trial in self.done if trial.values], dtype=np.float64)
         self.feasible = np.array([trial.feasible for trial in self.done], dtype=bool)
         self.is_log = wants_log(self.values, self.goal)

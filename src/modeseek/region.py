@@ -70,6 +70,10 @@ class Region:
         if linear:
             self._restrict(linear)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it is made from: the space knows what to do with functions."""
+        return Region, (self.space, self.fixed)
+
     def _restrict(self, linear: list[Linear]) -> None:
         """Make the polytope; where discrete parameters are involved, see that there is a feasible point."""
         space = self.space

@@ -17,11 +17,12 @@ from modeseek.config import DMSConfig
 from modeseek.errors import ConfigError
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
+from modeseek.optimizer import Optimizer
 from modeseek.optimum import Optimum
-from modeseek.outcomes import Measured, sem_per_objective
+from modeseek.outcomes import sem_per_objective
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
-from modeseek.recommendation import best_of
+from modeseek.recommendation import Recommendation, best_of
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
 from modeseek.typing import Array, Noise
@@ -44,7 +45,8 @@ class Result:
             the outcomes do not speak for noise; None likewise.
         expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
-        trials: all trials, by number; those that ran when it was interrupted are still RUNNING.
+        trials: all trials, by number; those that ran when it was interrupted are still RUNNING. Those that no
+            longer lie in a space that got narrower (`trial.in_space` is False) are here, and nowhere else.
         space, direction, reference, seed, config, noise, fixed: what was run; of several objectives, direction is a
             tuple.
         stopped: "budget", "timeout", "callback", "sure", "interrupted" or "space exhausted".
@@ -69,20 +71,19 @@ class Result:
     @property
     def front(self) -> list[Trial]:
         """The feasible trials that no other one beats in every objective, by number."""
-        return self._copied().front(self.direction)
+        return self._history().front(self.direction)
 
-    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Trial | None:
-        """The feasible trial with the best observed value of those that have these values; None where there is none.
+    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
+        """The best parameters that have these values: `result.best_for(machine="B")`, or a dict.
 
-        `result.best_for(machine="B")`, or a dict. `Optimizer.best_for` also says what to expect where there is none.
+        As `Optimizer.best_for`: the best feasible trial that has them, as observed; where there is none, what the
+        surrogate expects to be best. None where no trial is complete.
         """
         if isinstance(self.direction, tuple):
             raise ConfigError(f"with {len(self.direction)} objectives there is no best trial; see result.front")
-        chosen = {**(fixed or {}), **values}
-        region = self.space.region(chosen) if chosen else None
-        wanted = {} if region is None else region.fixed
-        best = best_of(self.space, [trial for trial in self.trials if trial.feasible], wanted, self.direction)
-        return None if best is None else best.trial
+        opt = Optimizer(self.space, direction=self.direction, seed=self.seed, config=self.config, noise=self.noise)
+        opt._trials = self._history()
+        return opt.best_for(fixed, **values)
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -99,15 +100,10 @@ class Result:
         if isinstance(self.direction, tuple):
             raise ConfigError(f"with {len(self.direction)} objectives there is no optimum; see result.front")
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
-        return Optimum.of(self.space, self._copied().history(self.direction), self.direction, settings)
+        return Optimum.of(self.space, self._history().history(self.direction), self.direction, settings)
 
-    def _copied(self) -> Trials:
-        trials = Trials(self.space, len(signs(self.direction)))
-        for trial in self.trials:
-            copied = trials.append(trial.params, trial.origin)
-            if trial.values is not None:
-                trials.record(copied, Measured(trial.values, trial.constraints or (), trial.sem))
-        return trials
+    def _history(self) -> Trials:
+        return Trials(self.space, len(signs(self.direction)), self.trials)
 
     def __str__(self) -> str:
         goal = self.direction if isinstance(self.direction, str) else ", ".join(self.direction)
@@ -121,7 +117,7 @@ class Result:
             return "\n".join([*lines, *self._without_best()])
         lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
         lines += self._listed(self.best)
-        if self.fixed and (of_these := self.best_for(self.fixed)) and of_these.number != self.best.number:
+        if self.fixed and (of_these := self._best_observed(self.fixed)) and of_these.number != self.best.number:
             named = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items())
             lines.append(f"best with {named}: value {of_these.value:.6g} (trial {of_these.number})")
             lines += self._listed(of_these)
@@ -135,6 +131,14 @@ class Result:
                 lines.append(f"  expected there: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
         return "\n".join(lines)
 
+    def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
+        """The best feasible trial with these values, which takes no surrogate; None where there is none."""
+        region, feasible = self.space.region(fixed), [trial for trial in self.trials if trial.feasible]
+        if region is None or isinstance(self.direction, tuple):
+            return None
+        best = best_of(self.space, feasible, region.fixed, self.direction)
+        return None if best is None else best.trial
+
     def _of_front(self, front: list[Trial]) -> list[str]:
         values = np.array([trial.values for trial in front], dtype=np.float64)
         low, high = values.min(0), values.max(0)
@@ -145,7 +149,7 @@ class Result:
         return lines
 
     def _without_best(self) -> list[str]:
-        nearest = self._copied().least_violated()
+        nearest = self._history().least_violated()
         if nearest is None or nearest.constraints is None:
             return ["no trial is complete"]
         said = f"no trial is feasible; least violated by trial {nearest.number}: {_row(nearest.constraints)}"
@@ -219,7 +223,7 @@ class Result:
             except ImportError as error:
                 raise missing_extra("plot needs matplotlib", "plots") from error
             ax = plt.subplots()[1]
-        done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE]
+        done = self._history().having(TrialState.COMPLETE)
         if isinstance(self.direction, tuple):
             return (plot_front if len(self.direction) == 2 else plot_volume)(self, done, ax)
         number = [trial.number + 1 for trial in done]
@@ -248,7 +252,7 @@ class Result:
             objective: of several, which: 0, 1, ...
         """
         chosen = chosen_objective(self.direction, objective)
-        history = self._copied().history(self.direction)
+        history = self._history().history(self.direction)
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return importance(self.space, history, settings, chosen)
 

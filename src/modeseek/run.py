@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from modeseek.config import DMSConfig
+from modeseek.execution.pool import end_if_unguarded
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
 from modeseek.typing import Noise, Params
@@ -72,7 +73,7 @@ def minimize(
         known: pairs of parameters and values (or what else f may return) that were measured before; also trials, or a
             `Result`, whose complete trials are taken. They count toward the initial design, not toward the budget.
         catch: exception types of f that only fail the trial; any other is raised again, after the trial is kept.
-        checkpoint: a file to save to after every step, and to resume from when it exists, also with a wider space (see
+        checkpoint: a file to save to after every step, and to resume from when it exists, also with another space (see
             `Optimizer.load`). Trials that ran when it was written are evaluated again first.
         retry_failed: on resume, evaluate the failed trials again instead of counting them.
         n_workers: evaluations side by side.
@@ -139,6 +140,7 @@ def maximize(
 
 def _run(direction: Direction, f: Objective, space: Space, budget: int, arguments: Mapping[str, Any]) -> Result:
     """What `minimize` and `maximize` have in common, with their arguments by name."""
+    end_if_unguarded()
     from modeseek.execution.session import Session  # here: a worker process imports the user's script, not torch
 
     directions = arguments["directions"]

@@ -23,6 +23,7 @@ from modeseek import html
 from modeseek.conditions import ABSENT, Conditions
 from modeseek.errors import ParameterError, SpaceError, SpaceNeeded
 from modeseek.linear import Constraint, Linear, name_of, violated
+from modeseek.packing import Packed
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.typing import Array, Params
 
@@ -300,6 +301,23 @@ class Space:
 
     def _key(self) -> str:
         return _key(self.to_dict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes; functions on their own, so that one that does not pickle is no obstacle to the rest."""
+        packed = [c if isinstance(c, Linear) else Packed.of(c) for c in self._constraints]
+        derived = {"_region": None, "_feasible_grid": None}
+        return {**self.__dict__, **derived, "_constraints": packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As it was; a function that is not found here is a `Missing`."""
+        self.__dict__.update(state)
+        self._constraints = tuple(c.unpacked() if isinstance(c, Packed) else c for c in state["_constraints"])
+        if self._constraints:
+            self._region = _region_of(self)
+
+    def __deepcopy__(self, memo: object) -> Space:
+        """Itself: a space never changes."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self._key() == other._key()

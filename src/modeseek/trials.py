@@ -5,7 +5,7 @@ Symbols: n, completed trials; p, running ones; d, parameters of the space; q, co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args
@@ -49,7 +49,7 @@ class Trial:
         values: the numbers that were told, one per objective, in the user's own sign; None unless complete.
         constraints: the numbers that were told as constraints; none where there are none, None unless complete.
         error: why it failed, or the objective's traceback; None unless failed.
-        unit: the point of the unit cube that the surrogate sees, d numbers.
+        unit: the point of the unit cube that the surrogate sees, d numbers; none where it does not lie in the space.
         origin: "initial" for the Sobol design, "model" for DMS, "told" for `tell_params`.
         sem: the standard error of the value that was told; None where it is not known. Of several objectives a tuple,
             with None for one that is not known.
@@ -82,9 +82,15 @@ class Trial:
         return self.values[0] if self.values is not None and len(self.values) == 1 else None
 
     @property
+    def in_space(self) -> bool:
+        """Whether it lies in the space; False for trials from before the space got narrower, which are only kept."""
+        return bool(self.unit)
+
+    @property
     def feasible(self) -> bool:
-        """Whether it is complete and every constraint is at most 0."""
-        return self.constraints is not None and all(constraint <= 0 for constraint in self.constraints)
+        """Whether it is complete, lies in the space, and every constraint is at most 0."""
+        met = self.constraints is not None and all(constraint <= 0 for constraint in self.constraints)
+        return met and self.in_space
 
     def _repr_html_(self) -> str:
         return html.of_trial(self)
@@ -100,9 +106,9 @@ class Trial:
 class Trials:
     """The history. Every method either does all it says or raises and changes nothing."""
 
-    def __init__(self, space: Space, objectives: int = 1) -> None:
+    def __init__(self, space: Space, objectives: int = 1, trials: Iterable[Trial] = ()) -> None:
         self.space, self.objectives = space, objectives
-        self._trials: list[Trial] = []
+        self._trials: list[Trial] = list(trials)
 
     def __len__(self) -> int:
         return len(self._trials)
@@ -115,12 +121,19 @@ class Trials:
 
     def append(self, params: Params, origin: Origin) -> Trial:
         """A new running trial; ParameterError when the parameters are not in the space."""
+        params = self.space.validate(params)
+        return self._append(params, tuple(self.space.encode(params).tolist()), origin)
+
+    def append_outside(self, params: Params, origin: Origin) -> Trial:
+        """A new running trial that does not lie in the space: it is kept, and nothing is learned from it."""
+        return self._append(params, (), origin)
+
+    def _append(self, params: Params, unit: tuple[float, ...], origin: Origin) -> Trial:
         if len(self._trials) >= MOST_TRIALS:
             raise TrialError(f"there are {MOST_TRIALS} trials, more than a Gaussian process can use; begin a new run")
-        params = self.space.validate(params)
         if origin not in get_args(Origin):
             raise TrialError(f"a trial's origin must be one of {get_args(Origin)}, not {origin!r}")
-        trial = Trial(len(self._trials), params, tuple(self.space.encode(params).tolist()), origin)
+        trial = Trial(len(self._trials), params, unit, origin)
         self._trials.append(trial)
         return trial
 
@@ -184,8 +197,8 @@ class Trials:
         return self._set(replace(self._trials[trial.number], started=started, seconds=seconds))
 
     def having(self, state: TrialState) -> list[Trial]:
-        """The trials in one state, by number."""
-        return [trial for trial in self._trials if trial.state is state]
+        """The trials in one state that lie in the space, by number."""
+        return [trial for trial in self._trials if trial.state is state and trial.in_space]
 
     def history(self, direction: Goal, reference: Array | None = None) -> History:
         """What the proposer sees: completed trials with outcomes to be maximized, running ones, failed ones.
@@ -203,7 +216,7 @@ class Trials:
             constraints=np.array([trial.constraints for trial in done], dtype=np.float64),
             pending=self._units(running),
             lost=self._units(failed),
-            proposed=self._units(self._trials),
+            proposed=self._units([trial for trial in self._trials if trial.in_space]),
             sem=sem[:, 0] if len(sign) == 1 else sem,
             reference=None if reference is None else sign * reference,
         )

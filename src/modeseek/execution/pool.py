@@ -32,7 +32,11 @@ Answer = TypeVar("Answer")
 TICK = 1.0  # seconds between looks at whether processes live: a child of a dead worker may hold its pipe open
 PATIENCE = 10.0  # seconds that idle workers have to end by themselves
 
+WORKER = "modeseek worker"  # name of the processes
+UNGUARDED = 97  # exit code of one whose import of the main script would start the run over again
+
 _log = logging.getLogger(__name__)
+_at_work = False  # in a worker process: whether it has imported the main script
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class _Worker(Generic[Key]):
         spawn = multiprocessing.get_context("spawn")  # a fork after torch or CUDA has started threads can hang
         self.connection, there = spawn.Pipe()
         # Not a daemon: those may have no children, and many objectives do (data loaders, joblib).
-        self.process = spawn.Process(target=_work, args=(there, start))
+        self.process = spawn.Process(target=_work, args=(there, start), name=WORKER)
         with _without_interrupts():
             self.process.start()
         there.close()
@@ -128,6 +132,7 @@ class Pool(Generic[Key, Answer]):
         grace: float = 1.0,
         allowed: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        end_if_unguarded()
         self.pids: list[int] = []  # of all processes there ever were
         self._what, self._n, self._retries, self._grace, self._allowed = what, n, retries, grace, allowed
         self._start = ship(what, start)
@@ -224,6 +229,10 @@ class Pool(Generic[Key, Answer]):
         del self._workers[worker.connection]
         worker.connection.close()
         job, exitcode = worker.job, worker.process.exitcode
+        if exitcode == UNGUARDED and not worker.ready:
+            text = "worker processes import your script, which would run all of it again: put what it runs under "
+            self._fail(WorkerError(text + '`if __name__ == "__main__":`'))
+            return
         if not worker.ready:
             text = f"worker processes cannot start, they end {_how(exitcode)}; see their errors above. A script needs "
             self._fail(WorkerError(text + 'the guard `if __name__ == "__main__":` around what it runs'))
@@ -239,6 +248,15 @@ class Pool(Generic[Key, Answer]):
             self._waiting.appendleft(job)
         else:
             self._over.append((job.key, Death(worker.pid, exitcode, job.deaths)))
+
+
+def end_if_unguarded() -> None:
+    """End a worker process that imports its main script and gets to what the script runs; the parent says why.
+
+    At once and without a word: else each worker would begin the run again, and end in a traceback of multiprocessing.
+    """
+    if not _at_work and multiprocessing.current_process().name == WORKER:
+        os._exit(UNGUARDED)
 
 
 def no_setup(answer: Callable[[Any], Answer]) -> Callable[[], AbstractContextManager[Callable[[Any], Answer]]]:
@@ -266,6 +284,8 @@ def _without_interrupts() -> Iterator[None]:
 
 def _work(connection: Connection, start: bytes) -> None:
     """A worker's life."""
+    global _at_work
+    _at_work = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent answers for all
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

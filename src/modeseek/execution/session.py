@@ -286,7 +286,10 @@ class Session:
         """What was measured before; a run that is resumed has it already."""
         opt = self.optimizer
         there = {(t.unit, t.values, t.constraints) for t in opt.trials if t.origin == "told"}
+        outside = [trial.params for trial in opt.trials if trial.origin == "told" and not trial.in_space]
         for params, value in known:
+            if any(np.array_equal(params, kept) if opt.space.is_box else params == kept for kept in outside):
+                continue
             told: tuple[Any, ...] = (None, None)
             with suppress(ValueError):  # told all the same: a failed trial, and a warning
                 told = measured(value, opt._trials.objectives)[:2]
@@ -295,7 +298,7 @@ class Session:
 
     def _reopen_failed(self) -> None:
         for trial in self.optimizer.trials:
-            if trial.state is TrialState.FAILED and trial.origin != "told":
+            if trial.state is TrialState.FAILED and trial.origin != "told" and trial.in_space:
                 self.optimizer._trials.reopen(trial)
 
     def _save(self) -> None:
