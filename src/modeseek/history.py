@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from modeseek.errors import ParameterError
 from modeseek.typing import Array
+
+if TYPE_CHECKING:
+    from modeseek.space import Space
 
 SAME_POINT = 1e-9  # points closer than this in every coordinate of the cube are one point
 APART = 0.01  # points that are evaluated side by side are not closer, where there is a choice: they would say the same
@@ -101,6 +106,13 @@ class History:
             pending=np.concatenate([self.pending, unknown]),
             proposed=np.concatenate([self.proposed, unknown]),
         )
+
+
+def with_values(space: Space, points: Array, fixed: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Which points (n x d) have the fixed values, by name: n."""
+    at = [space.coordinates.index(name) for name in fixed]
+    wanted = np.array([space[name].encode(value) for name, value in fixed.items()], dtype=np.float64)
+    return np.asarray((points[:, at] == wanted).all(1))
 
 
 def fresh(points: Array, known: Array, tolerance: float = SAME_POINT) -> Array:

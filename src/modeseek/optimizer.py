@@ -26,9 +26,9 @@ from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
 from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
-from modeseek.outcomes import Measured, Outcome, as_sem, measured, taken_apart
+from modeseek.outcomes import Measured, judged
 from modeseek.proposer import Proposal, Proposer, Settings
-from modeseek.recommendation import LIKELY, Recommendation, best_expected, best_of, recommended_or_best
+from modeseek.recommendation import LIKELY, Recommendation, best_expected, recommended_or_best
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.together import propose_together
@@ -193,9 +193,11 @@ class Optimizer:
         chosen = {**(fixed or {}), **values}
         with self._proposer.holding(chosen) as region:
             wanted = {} if region is None or not chosen else region.fixed
-            observed = best_of(self.space, [trial for trial in self._trials if trial.feasible], wanted, direction)
-            if observed is not None or not self._trials.having(TrialState.COMPLETE):
-                return observed
+            best = self._trials.best(direction, wanted)
+            if best is not None and best.value is not None:
+                return Recommendation(best.params, best.value, None, best)
+            if not self._trials.having(TrialState.COMPLETE):
+                return None
             params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
         (mean,), (std,) = self._predict(params)
         return Recommendation(params, mean, std, feasible=likely)
@@ -420,29 +422,10 @@ class Optimizer:
         self, value: Any, constraints: Sequence[float] | None, sem: float | Sequence[float | None] | None
     ) -> tuple[Measured | None, str]:
         """The numbers that were told, or why they are of no use; an error where it is the call that is wrong."""
-        if value is None and constraints is not None:
-            raise ConfigError("constraints without a value: tell both, or failed=True")
-        objectives = self._trials.objectives
-        # Of several objectives a plain tuple is their values.
-        pair = type(value) is tuple and (objectives == 1 or taken_apart(value, objectives)[1] is not None)
-        whole = issubclass(type(value), Outcome) or pair
-        if sem is not None:
-            if whole:
-                raise ConfigError("tell sem in the Outcome, or beside a plain value")
-            try:
-                as_sem(sem, objectives)
-            except ValueError as error:
-                raise ConfigError(str(error)) from error
-        if constraints is not None and whole:
-            raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
-        if constraints is not None or sem is not None:
-            value = Outcome(value, constraints, sem)
-        try:
-            told = measured(value, objectives)
-        except ValueError as reason:
-            return None, str(reason)
-        self._trials.check_constraints(told.constraints)
-        return told, ""
+        told, reason = judged(value, constraints, sem, self._trials.objectives)
+        if told is not None:
+            self._trials.check_constraints(told.constraints)
+        return told, reason
 
     def _finish(self, trial: Trial, told: Measured | None, reason: str) -> Trial:
         if told is not None:

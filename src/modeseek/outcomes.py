@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from modeseek.errors import ConfigError
+
 # A standard error, None where it is not known; of several objectives one each.
 Sem: TypeAlias = float | tuple[float | None, ...] | None
 
@@ -51,6 +53,35 @@ def measured(returned: Any, objectives: int = 1) -> Measured:
     value, constraints = taken_apart(returned, objectives)
     sem = as_sem(returned.sem, objectives) if issubclass(type(returned), Outcome) else None
     return Measured(_values(value, objectives), as_constraints(constraints), sem)
+
+
+def judged(
+    value: Any,
+    constraints: Sequence[float] | None,
+    sem: float | Sequence[float | None] | None,
+    objectives: int,
+) -> tuple[Measured | None, str]:
+    """The numbers that were told, or why they are of no use; ConfigError where it is the call that is wrong."""
+    # Of several objectives a plain tuple is their values.
+    pair = type(value) is tuple and (objectives == 1 or taken_apart(value, objectives)[1] is not None)
+    whole = issubclass(type(value), Outcome) or pair
+    if value is None and constraints is not None:
+        raise ConfigError("constraints without a value: tell both, or failed=True")
+    if sem is not None:
+        if whole:
+            raise ConfigError("tell sem in the Outcome, or beside a plain value")
+        try:
+            as_sem(sem, objectives)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+    if constraints is not None and whole:
+        raise ConfigError("tell constraints once: in the Outcome or the tuple, or as constraints=")
+    if constraints is not None or sem is not None:
+        value = Outcome(value, constraints, sem)
+    try:
+        return measured(value, objectives), ""
+    except ValueError as reason:
+        return None, str(reason)
 
 
 def never_measures(returned: Any, objectives: int = 1) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,14 @@ from torch import Tensor
 from modeseek.computing import computing
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.domain import Domain
-from modeseek.history import History
+from modeseek.history import History, with_values
 from modeseek.outcome_transforms import MIN_KNOWN_NOISE
 from modeseek.proposer import Proposer, Stream, best_labelled, generator
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.sampled_optimum import recommended
 from modeseek.space import Space
 from modeseek.surrogate import GP, MANY, evenly, fit, log_posterior, theta_of
-from modeseek.trials import Direction, Trial, has_values
+from modeseek.trials import Trial
 from modeseek.typing import Array, Params
 
 STARTS, STEPS = 256, 20  # of climbs to where the mean is best
@@ -84,24 +84,12 @@ def _evidence(gp: GP, known: Tensor | None) -> Tensor:
     return value - gp.prior.log_density(theta[..., -1])[0]
 
 
-def best_of(
-    space: Space, trials: Sequence[Trial], fixed: Mapping[str, Any], direction: Direction
-) -> Recommendation | None:
-    """The best of the trials, all with a value, that have the fixed values; None where there is none."""
-    sign = 1.0 if direction == "minimize" else -1.0
-    matching = [trial for trial in trials if has_values(space, trial, fixed)]
-    best = min(matching, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
-    return None if best is None or best.value is None else Recommendation(best.params, best.value, None, best)
-
-
 def having(space: Space, history: History, fixed: Mapping[str, Any]) -> NDArray[np.int64]:
     """Which outcomes of a history are feasible and at points with the fixed values, by name."""
     fits = np.ones(len(history.Y), dtype=bool)
     if history.constraints.size:
         fits &= (history.constraints <= 0).all(1)
-    for name, value in fixed.items():
-        fits &= history.X[:, space.coordinates.index(name)] == space[name].encode(value)
-    return np.flatnonzero(fits)
+    return np.flatnonzero(fits & with_values(space, history.X, fixed))
 
 
 def best_expected(proposer: Proposer, objective: GP, history: History) -> tuple[Params, float]:

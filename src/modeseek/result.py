@@ -22,7 +22,7 @@ from modeseek.optimum import Optimum
 from modeseek.outcomes import sem_per_objective
 from modeseek.pictures import chosen_objective
 from modeseek.proposer import Settings
-from modeseek.recommendation import Recommendation, best_of
+from modeseek.recommendation import Recommendation
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
 from modeseek.typing import Array, Noise
@@ -133,11 +133,10 @@ class Result:
 
     def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
         """The best feasible trial with these values, which takes no surrogate; None where there is none."""
-        region, feasible = self.space.region(fixed), [trial for trial in self.trials if trial.feasible]
+        region = self.space.region(fixed)
         if region is None or isinstance(self.direction, tuple):
             return None
-        best = best_of(self.space, feasible, region.fixed, self.direction)
-        return None if best is None else best.trial
+        return self._history().best(self.direction, region.fixed)
 
     def _of_front(self, front: list[Trial]) -> list[str]:
         values = np.array([trial.values for trial in front], dtype=np.float64)

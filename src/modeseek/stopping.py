@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from modeseek.errors import ConfigError
-from modeseek.trials import Trial, TrialState, has_values
+from modeseek.trials import Trial, TrialState
 
 if TYPE_CHECKING:
     from modeseek.optimizer import Optimizer
@@ -49,7 +49,7 @@ class WhenSure:
 
     def __call__(self, optimizer: Optimizer, trial: Trial, fixed: Mapping[str, Any] | None = None) -> bool:
         """As a callback of `minimize`; with fixed values, of the optimum among parameters that have them."""
-        done = [t for t in optimizer._trials.having(TrialState.COMPLETE) if has_values(optimizer.space, t, fixed)]
+        done = optimizer._trials.having(TrialState.COMPLETE, fixed)
         if len(done) < optimizer.n_initial or not any(t.feasible for t in done):
             return False
         return self.satisfied_by(optimizer.optimum(draws=DRAWS, fixed=fixed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import compress
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from modeseek import html
 from modeseek.checks import is_whole
 from modeseek.errors import ConfigError, TrialError
 from modeseek.fronts import MOST, as_reference, front_of, hypervolume
-from modeseek.history import History
+from modeseek.history import History, with_values
 from modeseek.outcomes import Measured, Outcome, Sem, as_text, counted, measured, sem_per_objective
 from modeseek.space import Space
 from modeseek.typing import Array, Params
@@ -196,9 +197,10 @@ class Trials:
         """The trial with when its evaluation began and how long it took."""
         return self._set(replace(self._trials[trial.number], started=started, seconds=seconds))
 
-    def having(self, state: TrialState) -> list[Trial]:
-        """The trials in one state that lie in the space, by number."""
-        return [trial for trial in self._trials if trial.state is state and trial.in_space]
+    def having(self, state: TrialState, fixed: Mapping[str, Any] | None = None) -> list[Trial]:
+        """The trials in one state that lie in the space, and have the fixed values, by number."""
+        found = [trial for trial in self._trials if trial.state is state and trial.in_space]
+        return list(compress(found, with_values(self.space, self._units(found), fixed))) if fixed else found
 
     def history(self, direction: Goal, reference: Array | None = None) -> History:
         """What the proposer sees: completed trials with outcomes to be maximized, running ones, failed ones.
@@ -221,10 +223,10 @@ class Trials:
             reference=None if reference is None else sign * reference,
         )
 
-    def best(self, direction: Direction) -> Trial | None:
-        """The feasible trial with the best value, the first of equals; None before there is one."""
+    def best(self, direction: Direction, fixed: Mapping[str, Any] | None = None) -> Trial | None:
+        """The feasible trial, of those with the fixed values, with the best value, the first of equals; or None."""
         sign = 1.0 if direction == "minimize" else -1.0
-        feasible = [trial for trial in self._trials if trial.feasible]
+        feasible = [trial for trial in self.having(TrialState.COMPLETE, fixed) if trial.feasible]
         return min(feasible, key=lambda trial: sign * trial.value, default=None)  # type: ignore[operator]
 
     def front(self, direction: Goal) -> list[Trial]:
@@ -270,11 +272,6 @@ def signs(direction: Goal) -> Array:
     """By objective, 1 where it is maximized and −1 where it is minimized: M."""
     goals = (direction,) if isinstance(direction, str) else direction
     return np.array([1.0 if goal == "maximize" else -1.0 for goal in goals])
-
-
-def has_values(space: Space, trial: Trial, fixed: Mapping[str, Any] | None) -> bool:
-    """Whether a trial has the fixed values, by name."""
-    return all(trial.unit[space.coordinates.index(name)] == space[name].encode(v) for name, v in (fixed or {}).items())
 
 
 def least_violation(constraints: Sequence[Sequence[float]]) -> int:

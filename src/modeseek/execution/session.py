@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import suppress
 from dataclasses import fields
@@ -28,13 +28,14 @@ from modeseek.errors import (
     TrialError,
     TrialFailedWarning,
 )
+from modeseek.execution.arguments import callback_functions, exception_types, pairs
 from modeseek.execution.budget import Budget
 from modeseek.execution.evaluate import Evaluated, type_error
 from modeseek.execution.evaluations import Evaluations, evaluations
 from modeseek.execution.progress import progress_bar
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
-from modeseek.outcomes import Outcome, measured
+from modeseek.outcomes import measured
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
@@ -80,8 +81,8 @@ class Session:
             raise ConfigError(f"stop must be a modeseek.WhenSure, not {stop!r}")
         if stop is not None and isinstance(goal_of(direction), tuple):
             raise ConfigError("stop=WhenSure(...) is for one objective; use budget, timeout or a callback")
-        self.f, self.callbacks, self.catch, self.stop = f, _callbacks(callbacks), _exception_types(catch), stop
-        known, self.fixed = _pairs(known), fixed
+        self.f, self.callbacks, self.catch, self.stop = f, callback_functions(callbacks), exception_types(catch), stop
+        known, self.fixed = pairs(known), fixed
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
@@ -357,27 +358,6 @@ def _same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
 
 
-def _pairs(known: Any) -> list[tuple[Params, Any]]:
-    """What `known=` has: pairs as they are, of trials those that are complete, as pairs."""
-    try:
-        entries = list(known.trials if hasattr(known, "trials") else known)
-        complete = [entry for entry in entries if not isinstance(entry, Trial) or entry.values is not None]
-        return [(params, value) for params, value in map(_pair, complete)]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            "known must be a Result, trials, or pairs of parameters and a value, as in [({'lr': 0.1}, 0.9)]; with "
-            f"constraints the value is an Outcome or (0.9, [g1, g2]): {error}"
-        ) from error
-
-
-def _pair(entry: Any) -> Any:
-    """A complete trial as a pair of parameters and an Outcome; anything else as it is."""
-    if not isinstance(entry, Trial):
-        return entry
-    value = entry.values if entry.value is None else entry.value
-    return entry.params, Outcome(value, entry.constraints or None, entry.sem)
-
-
 def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
     """The error where the objective returns another number of constraints than `known=` has."""
     there, here = (f"{n or 'no'} constraint{'' if n == 1 else 's'}" for n in (known, returned))
@@ -385,19 +365,6 @@ def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
         f"known= has {there} with its values, and the objective returns {here}; give known= as many, as in "
         "known=[(params, (value, [g1, g2]))], or leave it out"
     )
-
-
-def _callbacks(callbacks: Any) -> tuple[Callback, ...]:
-    if not isinstance(callbacks, Iterable) or not all(map(callable, callbacks := tuple(callbacks))):
-        raise ConfigError(f"callbacks must be a list of functions, not {callbacks!r}")
-    return tuple(callbacks)
-
-
-def _exception_types(catch: Any) -> tuple[type[Exception], ...]:
-    types = tuple(catch) if isinstance(catch, Iterable) else (catch,)
-    if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in types):
-        raise ConfigError(f"catch must be exception types, as in catch=(ValueError,), not {catch!r}")
-    return types
 
 
 def _open(

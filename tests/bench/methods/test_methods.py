@@ -38,7 +38,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few samples of the optimum, which need not be exact."""
     monkeypatch.setattr(information, "OPTIMA", 4)
     monkeypatch.setattr(information, "CANDIDATES", 200)
-    for name, value in (("SPREAD", 64), ("NEAR", 32), ("LONG", 10)):
+    for name, value in (("SPREAD", 64), ("NEAR", 32), ("THOROUGH", paths.THOROUGH._replace(long=10))):
         monkeypatch.setattr(paths, name, value)
 
 
