@@ -206,16 +206,10 @@ def seek(
     if config.train_on == "observed":  # the paper's ablation without pseudo-labels (App. B.7.1)
         x, y_hat = domain.repair(gp.X), gp.y
     else:
+        apart = APART * _resolution(sde, config) if config.keep_apart else None
+        lean = None if conviction is None else conviction.lean
         x, y_hat = pseudo_dataset(
-            gp,
-            m=m,
-            K=K,
-            rho=rho,
-            refine=config.refine,
-            source=draws,
-            domain=domain,
-            apart=APART * _resolution(sde, config) if config.keep_apart else None,
-            lean=None if conviction is None else conviction.lean,
+            gp, m=m, K=K, rho=rho, refine=config.refine, source=draws, domain=domain, apart=apart, lean=lean
         )
     clock.lap("pseudo")
 
@@ -233,16 +227,20 @@ def seek(
     if config.polish:
         starts = mode.unsqueeze(-2)
         if isinstance(gp, ImprovementGP):  # whose hills are narrow: the one of the mode need not be the highest
-            near = domain.snap(domain.repair(around(gp.X, gp.leaders, draws), x))
-            top = gp.label(near, rho).nan_to_num(nan=-torch.inf).topk(RIVALS, -1).indices
-            near = near.gather(-2, top[..., None].expand(*top.shape, d))
-            starts = torch.cat([starts, best, near], -2)
+            starts = torch.cat([starts, best, _rivals(gp, x, rho, draws, domain)], -2)
         x_next = polish(gp, starts, rho=rho, domain=domain)
     if branches is not None:
         x_next = branches.choose(x_next, x, gp, domain)
     clock.lap("mode")
     fell_back, diverged = drawn.fell_back, drawn.fell_back & ~fell_back
     return Found(x_next, mode, drawn.x_star, x, y_hat, rho, drawn.network, fell_back, diverged, clock.seconds)
+
+
+def _rivals(gp: ImprovementGP, x: Tensor, rho: Tensor, draws: Draws, domain: Domain) -> Tensor:
+    """The best-labelled points near what is to be improved on, b x RIVALS x d; x (b x m x d) are inside the domain."""
+    near = domain.snap(domain.repair(around(gp.X, gp.leaders, draws), x))
+    top = gp.label(near, rho).nan_to_num(nan=-torch.inf).topk(RIVALS, -1).indices
+    return near.gather(-2, top[..., None].expand(*top.shape, near.shape[-1]))
 
 
 class _Drawn(NamedTuple):
