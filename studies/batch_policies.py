@@ -35,7 +35,8 @@ from modeseek.draws import Draws
 from modeseek.history import APART, History, fresh
 from modeseek.modes import modes
 from modeseek.paths import Paths, draw_paths, maxima
-from modeseek.proposer import Proposer, Settings, Stream, choose, generator, suggest_all
+from modeseek.proposer import Proposer, choose, suggest_all
+from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.together import propose_together

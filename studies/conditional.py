@@ -20,7 +20,8 @@ import optuna
 import modeseek as ms
 from modeseek.history import History
 from modeseek.integrations.optuna import DMSSampler
-from modeseek.proposer import Proposer, Settings, propose_all
+from modeseek.proposer import Proposer, propose_all
+from modeseek.settings import Settings
 
 Toy = tuple[ms.Space, Callable[[dict[str, Any]], float]]
 

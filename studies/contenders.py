@@ -28,7 +28,8 @@ from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.history import History
-from modeseek.proposer import Proposer, Settings, propose_all
+from modeseek.proposer import Proposer, propose_all
+from modeseek.settings import Settings
 from modeseek.surrogate import fit
 from modeseek.typing import Array
 

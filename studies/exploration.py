@@ -27,7 +27,7 @@ from modeseek.bench.campaign.replication import parse_method
 from modeseek.bench.methods import PRESETS, make_side_by_side
 from modeseek.design import sobol
 from modeseek.history import History
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 
 INITIAL = 10

@@ -37,7 +37,8 @@ from modeseek.draws import Draws
 from modeseek.history import History
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import draw_paths
-from modeseek.proposer import Proposer, Settings, Stream, generator
+from modeseek.proposer import Proposer
+from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import Hyperparameters, fit
 from modeseek.typing import Array

@@ -28,7 +28,7 @@ from torch import Tensor
 from modeseek.bench.campaign.replication import initial_design
 from modeseek.bench.tasks import find_task
 from modeseek.design import sobol
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from studies.batch_policies import POLICIES, rounds_of
 from studies.exploration import FUNCTIONS, Problem
 

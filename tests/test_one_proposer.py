@@ -20,7 +20,8 @@ from modeseek.integrations.ax import DMSNode
 from modeseek.integrations.botorch import dms_candidates
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.integrations.optuna_trials import distribution
-from modeseek.proposer import Proposer, Settings, Stream, generator
+from modeseek.proposer import Proposer
+from modeseek.settings import Settings, Stream, generator
 from shared import CHEAP
 
 SEED, N = 3, 9

@@ -7,7 +7,8 @@ import torch
 from modeseek.domain import rounding_of
 from modeseek.errors import SpaceExhausted
 from modeseek.history import SAME_POINT, fresh
-from modeseek.proposer import generator, remaining
+from modeseek.proposer import remaining
+from modeseek.settings import generator
 from modeseek.space import Float, Int, Space
 
 FINITE = Space({"a": Int(0, 2), "b": Int(0, 3)})

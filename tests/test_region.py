@@ -14,8 +14,9 @@ import torch
 import modeseek as ms
 from modeseek import Categorical, Float, Int, Linear, Optimizer, Space
 from modeseek.history import History
-from modeseek.proposer import Proposer, Settings, propose_all
+from modeseek.proposer import Proposer, propose_all
 from modeseek.region import spread_out
+from modeseek.settings import Settings
 from shared import SMALLEST, generator, run
 
 NAMES = [f"a{i}" for i in range(7)]

@@ -10,7 +10,8 @@ import torch
 
 from modeseek import Categorical, Float, Int, Linear, Optimizer, Space
 from modeseek.history import APART, History
-from modeseek.proposer import Proposer, Settings
+from modeseek.proposer import Proposer
+from modeseek.settings import Settings
 from modeseek.together import by_gain, propose_together
 from shared import BOX, CHEAP, SMALLEST, generator, run, sphere
 

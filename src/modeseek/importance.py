@@ -18,7 +18,7 @@ from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.history import History
 from modeseek.optimum import surrogate_of
-from modeseek.proposer import Settings, Stream, generator
+from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP
 

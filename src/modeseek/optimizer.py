@@ -10,33 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, overload
 
 import numpy as np
-import torch
 from filelock import FileLock
 from numpy.typing import ArrayLike
 
 from modeseek import checkpoint, dms, html
 from modeseek.checks import whole_number
-from modeseek.computing import computing
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
-from modeseek.errors import ConfigError, SpaceChangedWarning, TrialError, TrialFailedWarning
+from modeseek.errors import ConfigError, SpaceChangedWarning, TrialFailedWarning
+from modeseek.findings import Findings
 from modeseek.fronts import as_reference
-from modeseek.hyperparameters import Several
 from modeseek.knowledge import Knowledge
 from modeseek.notices import warn
-from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
-from modeseek.outcome_transforms import OutcomeMap
 from modeseek.outcomes import Measured, judged
-from modeseek.proposer import Proposal, Proposer, Settings
-from modeseek.recommendation import LIKELY, Recommendation, best_expected, recommended_or_best
+from modeseek.proposer import Proposal
+from modeseek.settings import Settings
 from modeseek.space import Space
-from modeseek.surrogate import GP
 from modeseek.together import propose_together
-from modeseek.trials import Direction, Goal, Trial, Trials, TrialState, front_volume, goal_of, signs
+from modeseek.trials import Direction, Trial, Trials, TrialState, goal_of, signs
 from modeseek.typing import Noise, Params
 
 
-class Optimizer:
+class Optimizer(Findings):
     """Bayesian optimization by diffusion-based mode seeking: ask/tell interface, not thread-safe.
 
     Args:
@@ -76,51 +71,28 @@ class Optimizer:
     ) -> None:
         if not isinstance(space, Space):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r}; wrap a dict as Space({{...}})")
-        self.space = space
-        self.direction: Goal = goal_of(direction)
-        count = len(signs(self.direction))
-        self.reference = None if reference is None else as_reference(reference, count)
-        self._settings = Settings.of(
+        goal = goal_of(direction)
+        count = len(signs(goal))
+        settings = Settings.of(
             seed=seed, config=config, n_initial=n_initial, device=device, threads=threads, noise=noise
         )
         if transfer is not None and count > 1:
             raise ConfigError("transfer is for one objective; with several, leave it out")
-        knowledge = Knowledge.of(space, prior, transfer, float(signs(self.direction)[0]))
-        self._proposer = Proposer(space, self._settings, knowledge=knowledge)
-        self._trials = Trials(space, count)
+        super().__init__(
+            space,
+            goal,
+            settings,
+            Trials(space, count),
+            reference=None if reference is None else as_reference(reference, count),
+            knowledge=Knowledge.of(space, prior, transfer, float(signs(goal)[0])),
+        )
         self._locks: dict[str, FileLock] = {}
-        self._drawn: tuple[int, tuple[Several, OutcomeMap]] | None = None  # after so many outcomes, for `predict`
-
-    @property
-    def seed(self) -> int:
-        """Decides all suggestions."""
-        return self._settings.seed
-
-    @property
-    def config(self) -> DMSConfig:
-        """The settings of DMS."""
-        return self._settings.config
-
-    @property
-    def n_initial(self) -> int:
-        """Evaluations before the model is used."""
-        return self._settings.n_initial
-
-    @property
-    def noise(self) -> Noise:
-        """Whether the noise of an observation is fitted, or there is none."""
-        return self._settings.noise
 
     @property
     def prior(self) -> dict[str, Any]:
         """Where the optimum was believed to be, by name, as files have it; empty where nothing was."""
         knowledge = self._proposer.knowledge
         return {} if knowledge is None else knowledge.prior
-
-    @property
-    def device(self) -> torch.device:
-        """Where suggestions are computed."""
-        return self._settings.device
 
     @property
     def suggestion(self) -> Suggestion | None:
@@ -141,109 +113,6 @@ class Optimizer:
     def pending(self) -> list[Trial]:
         """The trials that were asked and not yet told, and lie in the space."""
         return self._trials.having(TrialState.RUNNING)
-
-    @property
-    def best(self) -> Trial | None:
-        """The feasible trial with the best value, as observed; None before there is one. See `recommend`."""
-        return self._trials.best(self._one("there is no best trial; see opt.front"))
-
-    @property
-    def front(self) -> list[Trial]:
-        """The feasible trials that no other one beats in every objective; of one objective, the best."""
-        return self._trials.front(self.direction)
-
-    def hypervolume(self, reference: ArrayLike | None = None) -> float:
-        """The volume between the front and a reference point, which is worse than the front in every objective.
-
-        Args:
-            reference: a number per objective. None: the optimizer's own, and where it has none, one inferred from the
-                front, so that the volumes of different fronts do not compare.
-        """
-        return front_volume(self.front, self.direction, self.reference if reference is None else reference)
-
-    @property
-    def least_violated(self) -> Trial | None:
-        """The completed trial nearest to being feasible; while nothing is feasible, where to look closer."""
-        return self._trials.least_violated()
-
-    def recommend(self) -> Trial | None:
-        """The feasible trial with the best posterior mean: under noise a safer choice than `best`. Changes nothing.
-
-        Of those that were observed to be feasible, it must be so by the constraints' models too, where one is. It
-        is `best` where the outcomes do not speak for noise (`recommendation.is_noisy`).
-        """
-        direction = self._one("no trial is recommended; see opt.front")
-        if self.best is None or self.noise == "none":
-            return self.best
-        gp, _ = self._surrogate()
-        limits = torch.from_numpy(self._trials.history(direction).constraints).to(gp.X)[None]
-        with computing(self.device, self._settings.threads):
-            return self._trials.having(TrialState.COMPLETE)[recommended_or_best(gp, limits)]
-
-    def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
-        """The best parameters that have these values: `best_for(machine="B")`, or a dict. Changes nothing.
-
-        If there are feasible trials with these values, it is the best of them, as observed. If there is none, it is
-        what the surrogate expects to be best from all other trials, and with black-box constraints feasible: its
-        `feasible` says how likely that is. None before any trial is complete.
-        """
-        direction = self._one("best_for() knows none; see opt.front")
-        if fixed is not None and not isinstance(fixed, Mapping):
-            raise ConfigError(f"best_for takes values by name, best_for(machine='B') or a dict, not {fixed!r}")
-        chosen = {**(fixed or {}), **values}
-        with self._proposer.holding(chosen) as region:
-            wanted = {} if region is None or not chosen else region.fixed
-            best = self._trials.best(direction, wanted)
-            if best is not None and best.value is not None:
-                return Recommendation(best.params, best.value, None, best)
-            if not self._trials.having(TrialState.COMPLETE):
-                return None
-            params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
-        (mean,), (std,) = self._predict(params)
-        return Recommendation(params, mean, std, feasible=likely)
-
-    def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
-        """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Changes nothing.
-
-        With black-box constraints, of the best feasible point: each function that the observations allow for comes
-        with constraints that they allow for.
-
-        Args:
-            draws: functions drawn from the posterior, one sample of the optimum each.
-            fixed: values by name, as in `ask`: the optimum among parameters that have them, and the regret of what
-                `best_for` gives for them.
-        """
-        direction = self._one("optimum() says nothing of a front; see opt.front")
-        history = self._trials.history(direction)
-        best = self.best_for(fixed) if fixed else None
-        if best is not None and best.feasible < LIKELY:
-            raise TrialError(
-                f"nothing is likely to be feasible with {dict(fixed or {})}: {best.feasible:.0%} at the most"
-            )
-        point = None if best is None else self.space.encode(best.params)
-        return Optimum.of(
-            self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
-        )
-
-    def predict(self, params: Params) -> tuple[Any, Any]:
-        """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
-
-        Two numbers; of several objectives two tuples, with a number per objective, as `trial.values` has them. Of the
-        objective itself: an observation of it has its noise in addition.
-        """
-        means, stds = self._predict(params)
-        return (means, stds) if isinstance(self.direction, tuple) else (means[0], stds[0])
-
-    def _predict(self, params: Params) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of each objective."""
-        history = self._trials.history(self.direction)
-        if self._drawn is None or self._drawn[0] != len(history.Y):
-            self._drawn = len(history.Y), several_of(self.space, history, self._settings, self._proposer.state)
-        with computing(self.device, self._settings.threads):
-            return predict(self.space, *self._drawn[1], self.direction, params)
-
-    def _surrogate(self) -> tuple[GP, OutcomeMap]:
-        return surrogate_of(self.space, self._trials.history(self.direction), self._settings, self._proposer.state)
 
     @overload
     def ask(self, n: None = None, *, left: int | None = None, fixed: Mapping[str, Any] | None = None) -> Trial: ...
@@ -393,12 +262,6 @@ class Optimizer:
 
     def _repr_html_(self) -> str:
         return html.of_optimizer(self)
-
-    def _one(self, otherwise: str) -> Direction:
-        """The direction of the only objective; ConfigError where there are several."""
-        if isinstance(self.direction, tuple):
-            raise ConfigError(f"with {len(self.direction)} objectives {otherwise}")
-        return self.direction
 
     def _ask(self, n: int, left: int | None, fixed: Mapping[str, Any] | None) -> list[Trial]:
         """So many trials; fewer where a finite space has no more."""

@@ -29,7 +29,6 @@ from modeseek.modes import modes
 from modeseek.optimum_text import summary
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
-from modeseek.proposer import Settings, Stream, generator
 from modeseek.recommendation import recommended_or_best
 from modeseek.sampled_optimum import (
     HYPERPARAMETERS,
@@ -40,6 +39,7 @@ from modeseek.sampled_optimum import (
     sample_optimum,
     shortest,
 )
+from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP, Hyperparameters
 from modeseek.trials import Direction, Goal, signs

@@ -17,9 +17,10 @@ from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.domain import Domain
 from modeseek.history import History, with_values
 from modeseek.outcome_transforms import MIN_KNOWN_NOISE
-from modeseek.proposer import Proposer, Stream, best_labelled, generator
+from modeseek.proposer import Proposer, best_labelled
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.sampled_optimum import recommended
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP, MANY, evenly, fit, log_posterior, theta_of
 from modeseek.trials import Trial

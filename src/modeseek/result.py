@@ -14,17 +14,16 @@ from numpy.typing import ArrayLike
 from modeseek import html, pictures
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
-from modeseek.errors import ConfigError
+from modeseek.findings import Findings
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
-from modeseek.optimizer import Optimizer
 from modeseek.optimum import Optimum
 from modeseek.outcomes import sem_per_objective
 from modeseek.pictures import chosen_objective
-from modeseek.proposer import Settings
 from modeseek.recommendation import Recommendation
+from modeseek.settings import Settings
 from modeseek.space import Space
-from modeseek.trials import Goal, Trial, Trials, TrialState, front_volume, signs
+from modeseek.trials import Goal, Trial, Trials, TrialState, signs
 from modeseek.typing import Array, Noise
 
 if TYPE_CHECKING:
@@ -79,11 +78,7 @@ class Result:
         As `Optimizer.best_for`: the best feasible trial that has them, as observed; where there is none, what the
         surrogate expects to be best. None where no trial is complete.
         """
-        if isinstance(self.direction, tuple):
-            raise ConfigError(f"with {len(self.direction)} objectives there is no best trial; see result.front")
-        opt = Optimizer(self.space, direction=self.direction, seed=self.seed, config=self.config, noise=self.noise)
-        opt._trials = self._history()
-        return opt.best_for(fixed, **values)
+        return self._findings().best_for(fixed, **values)
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -92,15 +87,16 @@ class Result:
             reference: a number per objective. None: the run's own, and where it had none, one inferred from the front,
                 so that the volumes of different fronts do not compare.
         """
-        return front_volume(self.front, self.direction, self.reference if reference is None else reference)
+        return self._findings().hypervolume(reference)
 
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
-        if isinstance(self.direction, tuple):
-            raise ConfigError(f"with {len(self.direction)} objectives there is no optimum; see result.front")
+        return self._findings().optimum()
+
+    def _findings(self) -> Findings:
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
-        return Optimum.of(self.space, self._history().history(self.direction), self.direction, settings)
+        return Findings(self.space, self.direction, settings, self._history(), reference=self.reference)
 
     def _history(self) -> Trials:
         return Trials(self.space, len(signs(self.direction)), self.trials)

@@ -26,7 +26,8 @@ from modeseek.errors import SpaceExhausted
 from modeseek.history import APART, History, fresh
 from modeseek.modes import modes
 from modeseek.paths import NEAR, QUICK, SPREAD, draw_paths, maxima
-from modeseek.proposer import Proposal, Proposer, Stream, common_domain, generator, propose_with, remaining
+from modeseek.proposer import Proposal, Proposer, common_domain, propose_with, remaining
+from modeseek.settings import Stream, generator
 from modeseek.surrogate import GP
 from modeseek.typing import Array
 

@@ -31,7 +31,7 @@ from modeseek.errors import (
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
 from modeseek.integrations.optuna_asked import takes_all
-from modeseek.proposer import generator
+from modeseek.settings import generator
 from shared import SMALLEST, TRAINED
 
 FAIR = DMSConfig(m=128, S=64, epochs=30, steps=10, hidden=32)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from modeseek.beliefs import Normal
 from modeseek.checks import missing_extra
@@ -26,7 +25,8 @@ from modeseek.history import History
 from modeseek.knowledge import Knowledge
 from modeseek.linear import Linear
 from modeseek.parameters import Categorical, Float, Int, Parameter
-from modeseek.proposer import Proposer, Settings
+from modeseek.proposer import Proposer
+from modeseek.settings import Configured, Settings
 from modeseek.space import Space
 from modeseek.typing import Array
 
@@ -53,7 +53,7 @@ EVALUATED = (TrialStatus.COMPLETED, TrialStatus.EARLY_STOPPED)
 PENDING = (TrialStatus.CANDIDATE, TrialStatus.STAGED, TrialStatus.RUNNING, TrialStatus.ABANDONED)
 
 
-class DMSNode(ExternalGenerationNode):
+class DMSNode(Configured, ExternalGenerationNode):
     """Bayesian optimization by diffusion-based mode seeking, for experiments with one objective or several.
 
     An objective may be a weighted sum of metrics; outcome constraints with absolute bounds are modelled. Of several
@@ -94,24 +94,9 @@ class DMSNode(ExternalGenerationNode):
         self._fixed: TParameterization = {}
 
     @property
-    def seed(self) -> int:
-        """Decides, with the trials so far, what is proposed."""
-        return self._settings.seed
-
-    @property
-    def config(self) -> DMSConfig:
-        """The settings of DMS."""
-        return self._settings.config
-
-    @property
     def n_initial(self) -> int:
         """Evaluated and pending trials before the model is used."""
         return self._settings.n_initial
-
-    @property
-    def device(self) -> torch.device:
-        """Where suggestions are computed."""
-        return self._settings.device
 
     def update_generator_state(self, experiment: Experiment, data: Data) -> None:
         """Read the experiment anew."""

@@ -21,7 +21,8 @@ from modeseek.dms import Found, seek
 from modeseek.errors import CollapseWarning, ConfigError, ModeseekError
 from modeseek.integrations.botorch_models import PosteriorSurrogate, as_it_was, batch_shape, closed_form
 from modeseek.notices import warn
-from modeseek.proposer import Settings, choose
+from modeseek.proposer import choose
+from modeseek.settings import Settings
 from modeseek.surrogate import GP
 
 _log = logging.getLogger(__name__)

@@ -29,8 +29,9 @@ from modeseek.improvement import ImprovementGP
 from modeseek.knowledge import Knowledge
 from modeseek.notices import WarnOnce
 from modeseek.optimum import DRAWS, Optimum
-from modeseek.proposer import Proposer, Settings, Stream, best_labelled, new_seed, pool_of, seeds
+from modeseek.proposer import Proposer, best_labelled, pool_of
 from modeseek.recommendation import having
+from modeseek.settings import Configured, Settings, Stream, new_seed, seeds
 from modeseek.space import Space
 from modeseek.stopping import DRAWS as STOP_DRAWS
 from modeseek.stopping import WhenSure
@@ -53,7 +54,7 @@ except ImportError as error:
 TOO_CLOSE = 1e-3  # of the unit cube in every coordinate: what two points then tell is the same
 
 
-class DMSSampler(BaseSampler):
+class DMSSampler(Configured, BaseSampler):
     """Bayesian optimization by diffusion-based mode seeking, for studies with one objective or several.
 
         study = optuna.create_study(sampler=DMSSampler(seed=0))
@@ -138,24 +139,9 @@ class DMSSampler(BaseSampler):
         self._lock = threading.Lock()
 
     @property
-    def seed(self) -> int:
-        """Decides, with a trial's number and the trials so far, what is proposed."""
-        return self._settings.seed
-
-    @property
-    def config(self) -> DMSConfig:
-        """The settings of DMS."""
-        return self._settings.config
-
-    @property
     def n_startup_trials(self) -> int:
         """Complete and running trials before the model is used."""
         return self._settings.n_initial
-
-    @property
-    def device(self) -> torch.device:
-        """Where suggestions are computed."""
-        return self._settings.device
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

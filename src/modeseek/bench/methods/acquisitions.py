@@ -28,7 +28,7 @@ from modeseek.improvement import h_terms
 from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import Paths, draw_paths
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP, Hyperparameters, OnGP, Rho, Surrogate, fit
 from modeseek.typing import Array

@@ -45,7 +45,7 @@ from modeseek.computing import computing
 from modeseek.errors import ConfigError
 from modeseek.history import History
 from modeseek.outcome_transforms import standardize
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.surrogate import GP, Hyperparameters, fit
 from modeseek.typing import Array

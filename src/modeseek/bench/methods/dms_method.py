@@ -11,7 +11,8 @@ from modeseek.bench.methods.method import SideBySide
 from modeseek.config import DMSConfig
 from modeseek.dms import State
 from modeseek.history import History
-from modeseek.proposer import Proposer, Settings
+from modeseek.proposer import Proposer
+from modeseek.settings import Settings
 from modeseek.space import Space
 from modeseek.together import propose_together
 from modeseek.typing import Array

@@ -15,7 +15,8 @@ from torch import Tensor
 from modeseek.domain import is_continuous
 from modeseek.errors import ConfigError
 from modeseek.history import History, fresh
-from modeseek.proposer import Stream, remaining, seeds
+from modeseek.proposer import remaining
+from modeseek.settings import Stream, seeds
 from modeseek.space import Space
 from modeseek.typing import Array
 

@@ -9,7 +9,8 @@ from torch.quasirandom import SobolEngine
 from modeseek.bench.methods.method import check_history, timed
 from modeseek.domain import is_continuous
 from modeseek.history import History, fresh
-from modeseek.proposer import Stream, remaining, seeds
+from modeseek.proposer import remaining
+from modeseek.settings import Stream, seeds
 from modeseek.space import Space
 from modeseek.together import distinct
 from modeseek.typing import Array

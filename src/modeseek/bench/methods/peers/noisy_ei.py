@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from modeseek.bench.methods.acquisitions import RAW_SAMPLES, RESTARTS
 from modeseek.bench.methods.method import check_history, timed
 from modeseek.history import History
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.typing import Array
 

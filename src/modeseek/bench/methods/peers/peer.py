@@ -21,7 +21,7 @@ from modeseek.bench.methods.method import check_history, continues
 from modeseek.errors import ConfigError, MissingExtraError
 from modeseek.history import SAME_POINT, History
 from modeseek.parameters import Categorical, Float, Int
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.typing import Array
 

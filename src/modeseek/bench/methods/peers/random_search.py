@@ -6,7 +6,7 @@ import numpy as np
 
 from modeseek.bench.methods.method import check_history, timed
 from modeseek.history import History
-from modeseek.proposer import Stream, seeds
+from modeseek.settings import Stream, seeds
 from modeseek.space import Space
 from modeseek.typing import Array
 

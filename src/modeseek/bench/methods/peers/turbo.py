@@ -30,7 +30,7 @@ from torch.quasirandom import SobolEngine
 
 from modeseek.bench.methods.method import check_history, continues, timed
 from modeseek.history import History
-from modeseek.proposer import Stream, generator
+from modeseek.settings import Stream, generator
 from modeseek.space import Space
 from modeseek.typing import Array
 
