@@ -48,7 +48,8 @@ def add_command(commands: Commands) -> None:
         "optimize",
         help="tune a function of yours: resumable, with any number of workers",
         usage="modeseek optimize MODULE:FUNCTION --space FILE [options]\n"
-        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--space FILE] [--plot FILE]",
+        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--space FILE]\n"
+        "           [--plot FILE]",
         description="Find the parameters (a dict) for which a Python function returns the best number. Trials are\n"
         "kept in an Optuna study, by default in a SQLite file; the same command resumes where it stopped.",
         epilog=EPILOG,
@@ -68,8 +69,8 @@ def add_command(commands: Commands) -> None:
         "--direction",
         type=_directions,
         metavar="D",
-        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; minimize "
-        "for a new one)",
+        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; for a "
+        "new one that of --known, or else minimize)",
     )
     optimize.add_argument(
         "--storage",

@@ -1,4 +1,4 @@
-"""What a study is told beforehand: `--known`, as trials of its own, and `--transfer`, for the sampler.
+"""What is known before a study begins: `--known`, as trials of its own, and `--transfer`, for the sampler.
 
 A known evaluation is a complete trial whose attribute `known` says where it comes from. It counts toward the initial
 design and not toward the budget. What does not lie in the space cannot be a trial of the study, since Optuna lets no
