@@ -84,7 +84,7 @@ def _told(study: Any, sign: float) -> Told:
         return _of_list(study, sign)
     try:
         values = [sign * measured(value).values[0] for _, value in study]
-        return Told([_by_name(params) for params, _ in study], values)
+        return Told([by_name(params) for params, _ in study], values)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"transfer: a study of pairs (params, value) has one that is none: {error}") from error
 
@@ -94,7 +94,7 @@ def _of_trials(trials: Any, direction: Any) -> Told:
         raise ConfigError(f"transfer: an earlier study has {len(direction)} objectives; it must have one")
     sign = -1.0 if direction == "minimize" else 1.0
     complete = [trial for trial in trials if trial.value is not None]
-    return Told([_by_name(trial.params) for trial in complete], [sign * trial.value for trial in complete])
+    return Told([by_name(trial.params) for trial in complete], [sign * trial.value for trial in complete])
 
 
 def _of_list(trials: Sequence[Trial], sign: float) -> Told:
@@ -105,7 +105,8 @@ def _of_list(trials: Sequence[Trial], sign: float) -> Told:
     return _of_trials(trials, "minimize" if sign < 0 else "maximize")
 
 
-def _by_name(params: Any) -> dict[str, Any]:
+def by_name(params: Any) -> dict[str, Any]:
+    """Parameters as a dict; those of a box are named x0, x1, ..."""
     return dict(params) if isinstance(params, Mapping) else {f"x{i}": float(v) for i, v in enumerate(params)}
 
 

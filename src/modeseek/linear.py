@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from modeseek.checks import did_you_mean
-from modeseek.errors import SpaceError, SpaceNeeded
+from modeseek.errors import SpaceError
 from modeseek.parameters import Categorical, Parameter, as_real
 from modeseek.typing import Array, Params
 
@@ -152,7 +152,7 @@ def is_feasible(feasible: Feasible, params: Params) -> bool:
     """What a user's function says; SpaceError where that is neither true nor false, or where it raises."""
     try:
         answer = feasible(params.copy())
-    except SpaceNeeded:
+    except SpaceError:  # of a function around it, or of one that is not found here
         raise
     except Exception as error:
         raise SpaceError(

@@ -274,7 +274,7 @@ def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest
     expected["deterministic_objective"] = True
     (sampler,) = given
     assert expected.items() <= sampler.items()
-    assert sampler.keys() - expected.keys() == {"space", "fixed", "prior"}
+    assert sampler.keys() - expected.keys() == {"space", "fixed", "prior", "transfer"}
 
 
 def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -687,7 +687,10 @@ def test_the_study_opens_in_optunas_dashboard() -> None:
 def test_help_reads_well(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         (["--help"], ["optimize", "demo", "bench", "report"]),
-        (["optimize", "--help"], ["my_module:objective", "--trials N", "including earlier runs", "[lr]", "--show"]),
+        (
+            ["optimize", "--help"],
+            ["my_module:objective", "--trials N", "including earlier runs", "[lr]", "--show", "--known SOURCE"],
+        ),
     ):
         with pytest.raises(SystemExit) as end:
             main(arguments)

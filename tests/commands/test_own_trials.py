@@ -250,9 +250,9 @@ def test_process_numbers_mean_nothing_across_boots_and_namespaces() -> None:
         assert os.readlink("/proc/self/ns/pid") == f"pid:[{namespace}]"
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    assert store._is_gone(f"{machine}:{ended.pid}")
-    assert not store._is_gone(f"{machine}0:{ended.pid}")
-    assert not store._is_gone(f"{machine}:{os.getppid()}")
+    assert store.is_gone(f"{machine}:{ended.pid}")
+    assert not store.is_gone(f"{machine}0:{ended.pid}")
+    assert not store.is_gone(f"{machine}:{os.getppid()}")
 
 
 def test_a_study_made_by_many_has_one_seed(location: str) -> None:

@@ -20,7 +20,7 @@ from modeseek.earlier import Told
 from modeseek.errors import ConfigError, ParameterError, SpaceError
 from modeseek.history import History
 from modeseek.integrations.optuna_spaces import Distributions, Values
-from modeseek.linear import Constraint, Feasible, Linear
+from modeseek.linear import Constraint, Feasible, Linear, is_feasible, name_of
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.space import Space
 from modeseek.typing import Array
@@ -46,7 +46,7 @@ class Codec:
         constraints: Sequence[Constraint] = (),
     ) -> None:
         self.search_space, self._when, self._constraints = search_space, when or {}, constraints
-        inner = [c if isinstance(c, Linear) else partial(self._is_feasible, c) for c in constraints]
+        inner = [c if isinstance(c, Linear) else self._inner(c) for c in constraints]
         self.space = Space(
             {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}, inner
         )
@@ -63,8 +63,14 @@ class Codec:
         }
         return cls(search_space, {name: w for name, w in when.items() if w}, space.constraints)
 
-    def _is_feasible(self, feasible: Feasible, values: dict[str, Any]) -> Any:
-        return feasible(self._external(values))
+    def _inner(self, feasible: Feasible) -> Feasible:
+        """The same function, of indices of choices."""
+        inner = partial(self._is_feasible, feasible)
+        vars(inner)["__qualname__"] = name_of(feasible)  # as messages have it
+        return inner
+
+    def _is_feasible(self, feasible: Feasible, values: dict[str, Any]) -> bool:
+        return is_feasible(feasible, self._external(values))
 
     def _external(self, values: dict[str, Any]) -> dict[str, Any]:
         return {name: self.search_space[name].to_external_repr(value) for name, value in values.items()}
@@ -131,7 +137,7 @@ class Codec:
         own = None if trial is None else trial.number
         rows = [(other, self.unit(other)) for other in study.get_trials(deepcopy=False) if other.number != own]
         placed = [(other, unit) for other, unit in rows if unit is not None]
-        done = [(other, unit) for other, unit in placed if _is_data(other)]
+        done = [(other, unit) for other, unit in placed if is_data(other)]
         signs = [-1.0 if direction == StudyDirection.MINIMIZE else 1.0 for direction in study.directions]
         values = np.array([other.values for other, _ in done], dtype=np.float64).reshape(-1, len(signs)) * signs
         sem = np.array([_sems(other, len(signs)) for other, _ in done], dtype=np.float64).reshape(values.shape)
@@ -141,7 +147,7 @@ class Codec:
             d=self.space.d,
             constraints=_constraints([other for other, _ in done]),
             pending=[unit for other, unit in placed if other.state == TrialState.RUNNING],
-            lost=[unit for other, unit in placed if other.state.is_finished() and not _is_data(other)],
+            lost=[unit for other, unit in placed if other.state.is_finished() and not is_data(other)],
             proposed=[unit for other, unit in placed if self._is_whole(other)],
             sem=sem if len(signs) > 1 else sem[:, 0],
         )
@@ -252,11 +258,12 @@ def told_by(study: Study) -> Told:
     if len(study.directions) > 1:
         raise ConfigError(f"transfer: study {study.study_name!r} has {len(study.directions)} objectives")
     sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-    trials = [trial for trial in study.get_trials(deepcopy=False) if _is_data(trial)]
+    trials = [trial for trial in study.get_trials(deepcopy=False) if is_data(trial)]
     return Told([dict(trial.params) for trial in trials], [sign * float(trial.values[0]) for trial in trials])
 
 
-def _is_data(trial: FrozenTrial) -> bool:
+def is_data(trial: FrozenTrial) -> bool:
+    """Whether a trial is complete, with finite values."""
     return trial.state == TrialState.COMPLETE and bool(trial.values) and all(map(math.isfinite, trial.values))
 
 

@@ -8,7 +8,9 @@ from typing import get_args
 
 from modeseek.checks import missing_extra
 from modeseek.commands.arguments import Commands, above_zero, positive
+from modeseek.commands.optimize.objective import checked_name
 from modeseek.config import PRESETS
+from modeseek.errors import ObjectiveError
 from modeseek.trials import Direction
 from modeseek.typing import Noise
 
@@ -34,6 +36,9 @@ space.toml has one table per parameter:
   [[constraints]]                 # known beforehand; never violated
   coefficients = {width = 2, height = 1}
   upper = 3                       # or lower, or equals
+
+  [[constraints]]
+  function = "my_module:feasible" # def feasible(params): return True or False
 """
 
 
@@ -43,7 +48,8 @@ def add_command(commands: Commands) -> None:
         "optimize",
         help="tune a function of yours: resumable, with any number of workers",
         usage="modeseek optimize MODULE:FUNCTION --space FILE [options]\n"
-        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--plot FILE]",
+        "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--space FILE]\n"
+        "           [--plot FILE]",
         description="Find the parameters (a dict) for which a Python function returns the best number. Trials are\n"
         "kept in an Optuna study, by default in a SQLite file; the same command resumes where it stopped.",
         epilog=EPILOG,
@@ -63,8 +69,8 @@ def add_command(commands: Commands) -> None:
         "--direction",
         type=_directions,
         metavar="D",
-        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; minimize "
-        "for a new one)",
+        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; for a "
+        "new one that of --known, or else minimize)",
     )
     optimize.add_argument(
         "--storage",
@@ -92,6 +98,21 @@ def add_command(commands: Commands) -> None:
         metavar="NAME=VALUE",
         help="a value that a parameter has in all trials of this command; the others are searched (repeatable)",
     )
+    optimize.add_argument(
+        "--known",
+        action="append",
+        default=[],
+        metavar="SOURCE",
+        help="earlier evaluations of this objective, counted toward --startup and not toward --trials: a CSV file with "
+        "a column per parameter and one called value, another study of the storage, or a checkpoint (repeatable)",
+    )
+    optimize.add_argument(
+        "--transfer",
+        action="append",
+        default=[],
+        metavar="SOURCE",
+        help="an earlier study on a related task: a study of the storage, or a checkpoint (repeatable)",
+    )
     optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
     optimize.add_argument(
         "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
@@ -115,12 +136,10 @@ def add_command(commands: Commands) -> None:
 
 
 def _objective(text: str) -> str:
-    module, colon, function = text.partition(":")
-    if module.endswith(".py"):
-        raise argparse.ArgumentTypeError(f"{text!r} names a file; name its module: {module[:-3]}:{function or 'f'}")
-    if not (module and colon and function):
-        raise argparse.ArgumentTypeError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
-    return text
+    try:
+        return checked_name(text)
+    except ObjectiveError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _directions(text: str) -> list[Direction]:
@@ -153,8 +172,10 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.show import show
+    from modeseek.commands.optimize.space_file import read_space
 
-    show(options.storage, options.study or options.objective, options.plot)
+    space = None if options.space is None else read_space(options.space)
+    show(options.storage, options.study or options.objective, options.plot, space)
 
 
 def _optimize(options: argparse.Namespace) -> None:
@@ -188,5 +209,7 @@ def _optimize(options: argparse.Namespace) -> None:
         timeout=options.timeout,
         retry_failed=options.retry_failed,
         stop=None if options.stop_regret is None else WhenSure(regret=options.stop_regret),
+        known=options.known,
+        transfer=options.transfer,
     )
     print(summary(study))

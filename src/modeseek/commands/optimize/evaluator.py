@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import optuna
 from optuna.storages import BaseStorage
 
-from modeseek.commands.optimize.objective import find_objective
+from modeseek.commands.optimize.objective import find_function
 from modeseek.commands.optimize.own_trials import OwnTrials
 from modeseek.commands.optimize.storage import open_storage
 from modeseek.config import DMSConfig
+from modeseek.earlier import Told
 from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.supervisor import evaluation
@@ -33,8 +34,8 @@ class Job:
         space: what to search.
         storage: an Optuna storage URL, or a journal file (.log, .journal).
         study: the study's name.
-        seed, config, n_startup_trials, device, threads, n_trials, fixed, prior: see `DMSSampler`; the seed None is
-            the study's, which a new study draws.
+        seed, config, n_startup_trials, device, threads, n_trials, fixed, prior, transfer: see `DMSSampler`; the seed
+            None is the study's, which a new study draws.
         noise: "none" for a deterministic objective.
     """
 
@@ -51,11 +52,12 @@ class Job:
     noise: Noise = "fitted"
     fixed: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
+    transfer: Sequence[Told] = ()
 
     @property
     def says_more(self) -> bool:
-        """Whether there is more than Optuna knows of, from the first trial on: constraints, fixed values, beliefs."""
-        return bool(self.space.constraints or self.fixed or self.prior)
+        """Whether there is more than Optuna knows of, from the first trial on: constraints, fixed values, knowledge."""
+        return bool(self.space.constraints or self.fixed or self.prior or self.transfer)
 
 
 class Report(NamedTuple):
@@ -71,7 +73,7 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
     """A function that runs one trial to its end; Ctrl-C is let through only while the objective is evaluated."""
     from modeseek.integrations.optuna import DMSSampler  # here: the parent of several workers has no need of torch
 
-    f = find_objective(settings.objective)
+    f = find_function(settings.objective)
     sampler = DMSSampler(
         seed=settings.seed,
         config=settings.config,
@@ -83,6 +85,7 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         space=settings.space if settings.says_more else None,
         fixed=settings.fixed,
         prior=settings.prior,
+        transfer=settings.transfer or None,
     )
     study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
 

@@ -1,4 +1,4 @@
-"""An objective by its name: `my_module:objective`, looked for in the current directory first."""
+"""A function by its name: `my_module:objective`, looked for in the current directory first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,35 @@ from modeseek.checks import did_you_mean
 from modeseek.errors import ObjectiveError
 
 
-def find_objective(name: str) -> Callable[[dict[str, Any]], Any]:
+class Named:
+    """A function of the parameters that goes to other processes, and into messages, by its name.
+
+    Also a lambda, or an object that cannot be pickled, has its name in a module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._function = find_function(name)
+        self.name = self.__qualname__ = name
+
+    def __call__(self, params: dict[str, Any]) -> Any:
+        """What the function says."""
+        return self._function(params)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Named, (self.name,)
+
+
+def checked_name(text: str) -> str:
+    """The same text; ObjectiveError where it is not MODULE:FUNCTION."""
+    module, colon, function = text.partition(":")
+    if module.endswith(".py"):
+        raise ObjectiveError(f"{text!r} names a file; name its module: {module[:-3]}:{function or 'f'}")
+    if not (module and colon and function):
+        raise ObjectiveError(f"{text!r} must be MODULE:FUNCTION, as in my_module:objective")
+    return text
+
+
+def find_function(name: str) -> Callable[[dict[str, Any]], Any]:
     """The function that `module:function` names, importable and taking one argument, or an ObjectiveError."""
     module_name, _, attribute = name.partition(":")
     if os.getcwd() not in sys.path:

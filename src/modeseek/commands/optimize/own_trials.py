@@ -16,6 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from modeseek.commands.optimize import store
+from modeseek.commands.optimize.spaces import ask_params
 from modeseek.commands.optimize.storage import HEARTBEAT, patiently
 from modeseek.execution.evaluate import Evaluated
 from modeseek.outcomes import Measured
@@ -86,7 +87,7 @@ class OwnTrials:
         try:
             trial.set_user_attr(store.WORKER, store.worker_name())
             store.beat(self.study, trial._trial_id)
-            return trial, store.ask_params(trial, self.space)
+            return trial, ask_params(trial, self.space)
         except BaseException:
             self.interrupt(trial)
             raise

@@ -14,11 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import optuna
+from optuna.storages import BaseStorage
 
 from modeseek.checks import device_of
 from modeseek.commands.optimize import store
 from modeseek.commands.optimize.evaluator import Job, Report, evaluator, worker
-from modeseek.commands.optimize.objective import find_objective
+from modeseek.commands.optimize.known import add_known, directions_for, read_known, read_transfer
+from modeseek.commands.optimize.objective import find_function
 from modeseek.commands.optimize.storage import open_storage, patiently
 from modeseek.errors import AllTrialsFailed, ConfigError, WorkerError
 from modeseek.execution.budget import Budget
@@ -48,6 +50,8 @@ def optimize(
     timeout: float | None = None,
     retry_failed: bool = False,
     stop: WhenSure | None = None,
+    known: Sequence[str] = (),
+    transfer: Sequence[str] = (),
 ) -> optuna.Study:
     """Run the study until it has this many evaluated trials, those of earlier runs included.
 
@@ -59,13 +63,15 @@ def optimize(
         timeout: seconds after which no new trial begins.
         retry_failed: evaluate the points of failed trials again instead of counting them.
         stop: end once so little is left to be gained.
+        known: earlier evaluations of this objective: CSV files, studies of the storage, checkpoints.
+        transfer: earlier studies on related tasks: studies of the storage, checkpoints.
     """
-    find_objective(settings.objective)  # before anything is made
+    find_function(settings.objective)  # before anything is made
     if settings.device != "cpu":
         device_of(settings.device)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the bar says it shorter
     storage = open_storage(settings.storage)
-    study, seed = store.open_study(storage, settings.study, direction, settings.space, settings.seed)
+    study, settings = _opened(storage, settings, direction, known, transfer)
     if stop is not None and len(study.directions) > 1:
         raise ConfigError("--stop-regret is for one objective; use --trials or --timeout")
     store.fail_abandoned_trials(study)
@@ -73,8 +79,8 @@ def optimize(
         _log.info("study %r: %d failed trials are tried again", settings.study, store.retry_failed_trials(study))
     if settings.space.size <= trials:  # the run is over when every point has been evaluated; the sampler repeats none
         store.enqueue_interrupted_trials(study)
-    settings = replace(settings, seed=seed)
-    budget = Budget(int(min(trials, settings.space.size)), timeout)
+    settings = replace(settings, n_trials=trials + len(store.known_trials(study)))
+    budget = Budget(int(min(trials, settings.space.size - store.known_points(study))), timeout)
     sure = None if stop is None else _when_sure(stop, settings)
     with Interrupts() as interrupts, _Tally(study, budget, interrupts.check, sure) as tally:
         if workers == 1:
@@ -87,6 +93,25 @@ def optimize(
     if not store.has_complete(study) and store.evaluated(study):
         raise _all_failed(study)
     return study
+
+
+def _opened(
+    storage: BaseStorage,
+    settings: Job,
+    direction: Sequence[Direction] | None,
+    known: Sequence[str],
+    transfer: Sequence[str],
+) -> tuple[optuna.Study, Job]:
+    """The study, with what was known beforehand in it, and the settings with its seed and the earlier studies."""
+    name, space = settings.study, settings.space
+    sources = read_known(known, storage, name, space)
+    told = read_transfer(transfer, storage, name, space)
+    directions = directions_for(storage, name, direction, sources)
+    if told and len(directions) > 1:
+        raise ConfigError("--transfer is for one objective; leave it out")
+    study, seed = store.open_study(storage, name, directions, space, settings.seed)
+    add_known(study, space, sources)
+    return study, replace(settings, seed=seed, transfer=told)
 
 
 def _all_failed(study: optuna.Study) -> AllTrialsFailed:
@@ -131,10 +156,12 @@ class _Tally:
         if self._stop is not None and report.error is None and not self._sure and self._stop.is_sure(self.study):
             self._sure = True
             self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum")
-        if report.error is None or store.has_complete(self.study):
+        if report.error is None:
             return
-        if report.never_a_number:
+        if report.never_a_number and not store.has_complete(self.study, known=False):
             raise type_error(report.error, len(self.study.directions))
+        if store.has_complete(self.study):
+            return
         if self.failures >= MAX_FAILURES:
             raise _all_failed(self.study)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,10 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.checks import missing_extra
+from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import open_storage
-from modeseek.commands.optimize.store import SPACE, best_value, directions_of, load_study
-from modeseek.errors import ConfigError, TrialError
+from modeseek.commands.optimize.store import SPACE, best_value, directions_of, known_trials, load_study
+from modeseek.errors import ConfigError, SpaceNeeded, TrialError
 from modeseek.integrations.optuna_trials import constraints_of
 from modeseek.space import Space
 from modeseek.trials import least_violation
@@ -26,15 +26,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def show(storage: str, name: str | None, picture: Path | None = None) -> Path:
-    """Print the summary of a study (None: the only one there) and write its picture, by default `<study>.png`."""
+def show(storage: str, name: str | None, picture: Path | None = None, space: Space | None = None) -> Path:
+    """Print the summary of a study (None: the only one there) and write its picture, by default `<study>.png`.
+
+    Where functions are among its known constraints, the space is needed to say where the optimum lies: a study only has
+    their names, and what a storage names is not imported.
+    """
     study = load_study(open_storage(storage, existing=True), name)
     print(summary(study))
     from modeseek.integrations.optuna import DMSSampler  # here: `summary` has no need of torch
 
-    with suppress(TrialError, ConfigError):  # several objectives have no optimum
+    if space is not None:
+        check_space(study, space)
+    try:
         stored = study.user_attrs.get(SPACE)
-        print(DMSSampler(seed=0, space=None if stored is None else Space.from_dict(stored)).optimum(study))
+        space = Space.from_dict(stored) if space is None and stored is not None else space
+        print(DMSSampler(seed=0, space=space).optimum(study))
+    except SpaceNeeded:
+        print("where the optimum lies: give --space FILE too, since a known constraint is a function")
+    except (TrialError, ConfigError):  # several objectives have no optimum
+        pass
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
     _draw(study, picture)
     print(f"picture: {picture.resolve()}")
@@ -47,7 +58,8 @@ def summary(study: optuna.Study) -> str:
     counts = Counter(trial.state.name.lower() for trial in trials)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     direction = ", ".join(directions_of(study))
-    lines = [f"study {study.study_name!r} ({direction}): {len(trials)} trials ({states or 'none'})"]
+    known = f", {len(there)} of them known beforehand" if (there := known_trials(study)) else ""
+    lines = [f"study {study.study_name!r} ({direction}): {len(trials)} trials ({states or 'none'}){known}"]
     if len(study.directions) > 1 and (front := study.best_trials):
         lines.append(f"front of {len(front)} trials; their values and parameters:")
         lines += [f"  {_numbers(t.values)}  {t.params} (trial {t.number})" for t in sorted(front, key=_by_values)]

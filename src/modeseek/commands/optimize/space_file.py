@@ -13,6 +13,9 @@ Known constraints are an array of tables of its own; a parameter may still be ca
 [[constraints]]
 coefficients = {width = 2, height = 1}
 upper = 3
+
+[[constraints]]
+function = "my_module:feasible"   # feasible(params) -> bool
 """
 
 from __future__ import annotations
@@ -21,13 +24,15 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from modeseek.beliefs import checked
 from modeseek.checks import did_you_mean
-from modeseek.errors import ConfigError, ParameterError, SpaceError
-from modeseek.linear import Linear
+from modeseek.commands.optimize.objective import Named, checked_name
+from modeseek.errors import ConfigError, ObjectiveError, ParameterError, SpaceError
+from modeseek.linear import Constraint, Linear
 from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import KINDS, Space
 from modeseek.storage import regular_file
@@ -41,9 +46,12 @@ def read_space(path: str | os.PathLike[str]) -> Space:
 
 
 def read_space_and_prior(path: str | os.PathLike[str]) -> tuple[Space, dict[str, Any]]:
-    """The space of a TOML file, and the beliefs in it by name; errors as in `read_space`."""
+    """The space of a TOML file, and the beliefs in it by name; errors as in `read_space`.
+
+    Functions that it names are imported last, once all else in the file is known to be right.
+    """
     try:
-        document = tomllib.loads(_read(path).decode("utf-8-sig"))  # Windows' editors write a mark first
+        document = tomllib.loads(read_bytes(path).decode("utf-8-sig"))  # Windows' editors write a mark first
     except OSError as error:
         raise SpaceError(f"{path}: the space file cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # also what is not UTF-8
@@ -57,19 +65,23 @@ def read_space_and_prior(path: str | os.PathLike[str]) -> tuple[Space, dict[str,
         constraints = document.pop("constraints") if isinstance(listed, list) else []
         prior = {name: table.pop("prior") for name, table in document.items() if "prior" in _table(name, table)}
         parameters = {name: _parameter(name, table) for name, table in document.items()}
-        space = Space(parameters, [_constraint(i, table) for i, table in enumerate(constraints, 1)])
+        said = [_constraint(i, table) for i, table in enumerate(constraints, 1)]
+        space = Space(parameters, [constraint for constraint in said if isinstance(constraint, Linear)])
         checked(space, prior)
+        if any(isinstance(constraint, str) for constraint in said):
+            space = Space(parameters, [_imported(i, constraint) for i, constraint in enumerate(said, 1)])
         return space, prior
     except (ConfigError, SpaceError) as error:
         raise SpaceError(f"{path}: {error}") from error
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], largest: int = LARGEST) -> bytes:
+    """A whole file; OSError where it is none, or larger than so many bytes."""
     regular_file(os.fspath(path))  # a pipe would be waited for, a device may have no end
     with Path(path).open("rb") as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise OSError(f"it has more than {LARGEST} bytes")
+        data = file.read(largest + 1)
+    if len(data) > largest:
+        raise OSError(f"it has more than {largest} bytes")
     return data
 
 
@@ -111,7 +123,7 @@ def _not_one_table(listed: Any) -> Any:
     if (
         isinstance(listed, dict)
         and "type" not in listed
-        and listed.keys() & {f.name for f in dataclasses.fields(Linear)}
+        and listed.keys() & {*(f.name for f in dataclasses.fields(Linear)), "function"}
     ):
         raise SpaceError(
             "[constraints] is a single table: write [[constraints]], with two brackets, for each constraint"
@@ -119,24 +131,48 @@ def _not_one_table(listed: Any) -> Any:
     return listed
 
 
-def _constraint(number: int, table: Any) -> Linear:
+def _constraint(number: int, table: Any) -> Linear | str:
+    """A linear constraint, or the name of a function."""
     if not isinstance(table, dict):
         raise SpaceError(
             "constraints must be tables: a line [[constraints]], and below it coefficients = {a = 1, b = 2}"
         )
-    known = [field.name for field in dataclasses.fields(Linear)]
+    known = [*(field.name for field in dataclasses.fields(Linear)), "function"]
     for key in table:
         if key not in known:
             raise SpaceError(
                 f"[[constraints]] number {number} has no {key!r}, only {', '.join(known)}{did_you_mean(key, known)}"
             )
+    if "function" in table:
+        return _function(number, table)
     if "coefficients" not in table:
         raise SpaceError(
-            f"[[constraints]] number {number}: coefficients is missing, as in coefficients = {{a = 1, b = 2}}"
+            f"[[constraints]] number {number}: coefficients is missing, as in coefficients = {{a = 1, b = 2}}, or "
+            'function, as in function = "my_module:feasible"'
         )
     try:
         return Linear(**table)
     except SpaceError as error:
+        raise SpaceError(f"[[constraints]] number {number}: {error}") from error
+
+
+def _function(number: int, table: dict[str, Any]) -> str:
+    name, *others = table["function"], *(key for key in table if key != "function")
+    if others:
+        raise SpaceError(
+            f"[[constraints]] number {number}: function goes without {', '.join(others)}; write a "
+            "[[constraints]] for each"
+        )
+    try:
+        return checked_name(name if isinstance(name, str) else repr(name))
+    except ObjectiveError as error:
+        raise SpaceError(f"[[constraints]] number {number}: function: {error}") from error
+
+
+def _imported(number: int, said: Linear | str) -> Constraint:
+    try:
+        return Named(said) if isinstance(said, str) else said
+    except ObjectiveError as error:
         raise SpaceError(f"[[constraints]] number {number}: {error}") from error
 
 
@@ -147,16 +183,28 @@ def read_fixed(texts: Sequence[str], space: Space) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         if not sign or name not in space.names:
             raise ParameterError(f"--fixed {text}: it must be NAME=VALUE with one of {space.names}")
-        fixed[name] = _value(space[name], value)
+        fixed[name] = value_of(space[name], value)
     space.region(fixed)  # which refuses what is not a value, and what leaves nothing
     return fixed
 
 
-def _value(parameter: Parameter, text: str) -> Any:
-    """What a text on the command line means: of a categorical parameter, the choice that is written so."""
+def value_of(parameter: Parameter, text: str) -> Any:
+    """What a text means: of a categorical parameter, the choice that is written so; else a number, if it is one.
+
+    The whole number 3 may be written 3.0: tables with missing values have it so.
+    """
     if isinstance(parameter, Categorical):
-        return next((choice for choice in parameter.choices if str(choice) == text), text)
-    try:
-        return int(text) if isinstance(parameter, Int) else float(text)
-    except ValueError:
-        return text
+        if text in (by_text := {str(choice): choice for choice in reversed(parameter.choices)}):
+            return by_text[text]
+        numbers = [c for c in parameter.choices if isinstance(c, int | float) and not isinstance(c, bool)]
+        return next((choice for choice in numbers if choice == _number(text)), text)
+    number = _number(text)
+    return int(number) if isinstance(parameter, Int) and isinstance(number, float) and number.is_integer() else number
+
+
+def _number(text: str) -> int | float | str:
+    """The number that is written so, or else the text."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

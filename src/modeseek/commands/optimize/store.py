@@ -2,8 +2,9 @@
 
 User attributes of trials: `worker`, the machine and process that runs it; `error`, why the objective failed;
 `heartbeat`, where the storage has no table of its own for that; `retry of`, the number of a failed trial at the same
-point; `late`, the number of the trial whose result this is (see `own_trials`). A failed trial without an error was not
-evaluated to its end: it was interrupted, or its process died.
+point; `late`, the number of the trial whose result this is (see `own_trials`); `known`, where an evaluation is
+from that was known beforehand (see `known`). A failed trial without an error was not evaluated to its end: it was
+interrupted, or its process died.
 """
 
 from __future__ import annotations
@@ -20,23 +21,22 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.exceptions import DuplicatedStudyError, UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeat
-from optuna.trial import FrozenTrial, Trial, TrialState
+from optuna.trial import FrozenTrial, TrialState
 
+from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import STALE
 from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
 from modeseek.fronts import MOST
-from modeseek.integrations.optuna_trials import CONSTRAINTS, SEM, constraints_of, distribution
+from modeseek.integrations.optuna_trials import CONSTRAINTS, SEM, constraints_of
 from modeseek.outcomes import Measured, counted
-from modeseek.parameters import Categorical, Int, Parameter
 from modeseek.space import Space
 from modeseek.trials import Direction
 
-WORKER, ERROR, HEARTBEAT, LATE, RETRY_OF = "worker", "error", "heartbeat", "late", "retry of"
+WORKER, ERROR, HEARTBEAT, LATE, RETRY_OF, KNOWN = "worker", "error", "heartbeat", "late", "retry of", "known"
 SEED = "seed"
 SPACE = "space"  # of the study, where there are known constraints
 SEED_PATIENCE = 2.0  # seconds
@@ -62,8 +62,8 @@ def open_study(
     if direction is not None and list(direction) != there:
         own, asked = ",".join(there), ",".join(direction)
         raise StudyError(f"study {name!r} exists with direction {own}, not {asked}; use --direction {own}")
-    _check_space(study, space)
-    if space.constraints and study.user_attrs.get(SPACE) != space.to_dict():
+    check_space(study, space)
+    if (space.constraints or SPACE in study.user_attrs) and study.user_attrs.get(SPACE) != space.to_dict():
         study.set_user_attr(SPACE, space.to_dict())  # for `--show`
     if seed is not None and SEED not in study.user_attrs:
         study.set_user_attr(SEED, seed)
@@ -97,6 +97,13 @@ def load_study(storage: BaseStorage, name: str | None) -> optuna.Study:
     return study
 
 
+def existing_directions(storage: BaseStorage, name: str) -> list[str] | None:
+    """The directions of the study of this name; None where there is none."""
+    if name not in optuna.get_all_study_names(storage):
+        return None
+    return directions_of(optuna.load_study(study_name=name, storage=storage))
+
+
 def check_objectives(study: optuna.Study) -> None:
     """StudyError for a study of more objectives than there can be."""
     if len(study.directions) > MOST:
@@ -108,51 +115,22 @@ def directions_of(study: optuna.Study) -> list[str]:
     return [direction.name.lower() for direction in study.directions]
 
 
-def _check_space(study: optuna.Study, space: Space) -> None:
-    here = {name: distribution(space[name]) for name in space}
+def known_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials that were known beforehand."""
+    return [trial for trial in study.get_trials(deepcopy=False) if KNOWN in trial.user_attrs]
+
+
+def known_points(study: optuna.Study) -> int:
+    """Points that only trials known beforehand have."""
+    points: dict[bool, set[str]] = {True: set(), False: set()}
     for trial in study.get_trials(deepcopy=False):
-        there = trial.distributions
-        existing = {name for name in space if space.conditions.exists(name, trial.params)}
-        names = existing | there.keys() if trial.state is TrialState.COMPLETE else there.keys()
-        for name in sorted(names):
-            ours, theirs = here.get(name), there.get(name)
-            if ours != theirs and not _still_fits(ours, theirs, trial.params, name):
-                raise StudyError(
-                    f"study {study.study_name!r} exists with another space: in trial {trial.number} parameter {name!r} "
-                    f"is {theirs or 'missing'}, and here {ours or 'missing'}; "
-                    "give its space, or another --study"
-                )
-
-
-def _still_fits(here: Any, there: Any, params: dict[str, Any], name: str) -> bool:
-    """Whether a number's range has changed and holds the trial's value; Optuna lets no choices change."""
-    kinds = (FloatDistribution, IntDistribution)
-    if not isinstance(here, kinds) or type(here) is not type(there):
-        return False
-    return bool(here._contains(here.to_internal_repr(params[name])))
-
-
-def ask_params(trial: Trial, space: Space) -> dict[str, Any]:
-    """A trial's parameters, by name and in the space's order; those that exist."""
-    params: dict[str, Any] = {}
-    for name in space.conditions.order if space.conditions else space:
-        if space.conditions.exists(name, params):
-            params[name] = _suggest(trial, name, space[name])
-    return {name: params[name] for name in space if name in params}
-
-
-def _suggest(trial: Trial, name: str, parameter: Parameter) -> Any:
-    ask: Any
-    if isinstance(parameter, Categorical):
-        ask = trial.suggest_categorical
-        return ask(name, parameter.choices)
-    ask = trial.suggest_int if isinstance(parameter, Int) else trial.suggest_float
-    return ask(name, parameter.low, parameter.decode(1.0), log=parameter.log, step=parameter.step)
+        points[KNOWN in trial.user_attrs].add(repr(sorted(trial.params.items())))
+    return len(points[True] - points[False])
 
 
 def evaluated(study: optuna.Study) -> int:
     """Trials that count toward the budget: complete, pruned, or failed by the objective itself and not tried again."""
-    trials = study.get_trials(deepcopy=False)
+    trials = [trial for trial in study.get_trials(deepcopy=False) if KNOWN not in trial.user_attrs]
     done = sum(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in trials)
     return done + len(_failed(trials))
 
@@ -183,7 +161,10 @@ def checked(study: optuna.Study, outcome: Evaluated) -> Evaluated:
     there, here = len(constraints_of(done)), len(outcome.measured.constraints)
     if there == here:
         return outcome
-    error = f"there {counted(here, 'constraint')}, but trial {done.number} has {there}; every trial needs as many"
+    known = f" (known: {done.user_attrs[KNOWN]})" if KNOWN in done.user_attrs else ""
+    error = (
+        f"there {counted(here, 'constraint')}, but trial {done.number}{known} has {there}; every trial needs as many"
+    )
     return Evaluated(error=error, never_a_number=True)
 
 
@@ -194,9 +175,10 @@ def attributes_of(found: Measured) -> dict[str, Any]:
     return constraints if sem is None else {**constraints, SEM: sem}
 
 
-def has_complete(study: optuna.Study) -> bool:
-    """Whether there is a complete trial, feasible or not."""
-    return bool(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
+def has_complete(study: optuna.Study, *, known: bool = True) -> bool:
+    """Whether there is a complete trial, feasible or not; without those known beforehand where `known` is False."""
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    return any(known or KNOWN not in trial.user_attrs for trial in done)
 
 
 def best_value(study: optuna.Study) -> float | None:
@@ -276,7 +258,7 @@ def fail_abandoned_trials(study: optuna.Study, mine: Set[int] = frozenset(), *, 
         for trial in running(study)
         if trial._trial_id not in mine
         and WORKER in trial.user_attrs
-        and (trial._trial_id in silent or (by_process and _is_gone(str(trial.user_attrs[WORKER]))))
+        and (trial._trial_id in silent or (by_process and is_gone(str(trial.user_attrs[WORKER]))))
     ]
     lost = _lose(study, gone, ended := "its process ended, or gave no sign of life")
     for number, error in lost.items():
@@ -329,7 +311,7 @@ def running(study: optuna.Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
 
 
-def _is_gone(worker: str) -> bool:
+def is_gone(worker: str) -> bool:
     """Whether a process is known to have ended: it was on this machine, and is not there any more."""
     where, _, pid = worker.rpartition(":")
     if where != machine() or not pid.isdecimal():
