@@ -168,6 +168,17 @@ def test_a_result_and_its_trials_are_known(form: Any, tmp_path: Path) -> None:
         assert len(new.trials) == 3 + budget
 
 
+def test_a_result_of_one_objective_is_not_known_of_two() -> None:
+    one = ms.minimize(lambda x: float(x[0]), ms.Space.box([0], [1]), 2, progress=False)
+    with pytest.raises(ms.ConfigError, match="trial 0 of known= has 1 and this run 2 as its number of objectives"):
+        ms.minimize(lambda x: [0, 1], ms.Space.box([0], [1]), 2, known=one, directions=["minimize", "maximize"])
+
+
+def test_what_is_known_outside_of_the_space_is_named() -> None:
+    with pytest.raises(ms.ParameterError, match=r"known= has \{'x': 3\}: parameter 'x': 3.0 is not in"):
+        ms.minimize(lambda p: 0.0, ms.Space({"x": ms.Float(0, 1)}), 2, known=[({"x": 3}, 1.0)])
+
+
 def test_a_result_of_several_objectives_is_known() -> None:
     goals: Any = ["minimize", "maximize"]
     old = ms.minimize(lambda x: ([x[0], x[1]], [x[0] - 0.5]), BOX, 3, directions=goals, **QUIET)

@@ -19,6 +19,7 @@ from modeseek import (
     ParameterError,
     Space,
     SpaceChangedWarning,
+    SpaceError,
     minimize,
 )
 from modeseek.checkpoint import _document, _trials
@@ -211,6 +212,54 @@ def test_a_removed_member_of_an_enum_and_a_prior_that_no_longer_fits(tmp_path: P
     assert Optimizer.load(path, space=one).trials == opt.trials
     with pytest.warns(SpaceChangedWarning, match="all 2"):
         assert Optimizer.load(path, space=both).trials[0].params["kind"] is Kind.A
+
+
+def above(limit: float) -> Space:
+    def feasible(params: Any) -> bool:
+        return bool(params["x"] > limit)
+
+    return Space({"x": Float(0, 1)}, constraints=[feasible])
+
+
+def test_a_function_that_allows_less_than_before_is_a_changed_space(tmp_path: Path) -> None:
+    """A file has its name only, which stays."""
+    path = tmp_path / "run"
+    before = minimize(f, above(0.2), 6, checkpoint=path, **SETTINGS)
+    outside = sum(trial.params["x"] <= 0.6 for trial in before.trials)
+    assert 0 < outside < 6
+    with pytest.warns(SpaceChangedWarning, match=f"of 6 trials, {outside} do.* not lie .*feasible"):
+        after = minimize(f, above(0.6), 8, checkpoint=path, **SETTINGS)
+    assert [trial.values for trial in after.trials[:6]] == [trial.values for trial in before.trials]
+    assert after.best is not None
+    assert after.best.params["x"] > 0.6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert minimize(f, above(0.6), 8, checkpoint=path, **SETTINGS).trials == after.trials
+
+
+def test_a_function_that_raises_is_not_taken_for_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    minimize(f, above(0.2), 4, checkpoint=path, **SETTINGS)
+
+    def feasible(params: Any) -> bool:
+        return bool(params["z"])
+
+    feasible.__qualname__ = "above.<locals>.feasible"
+    with pytest.raises(SpaceError, match=r"feasible\(params\) must return True or False, but raised KeyError"):
+        minimize(f, Space({"x": Float(0, 1)}, constraints=[feasible]), 6, checkpoint=path, **SETTINGS)
+    assert len(minimize(f, above(0.2), 4, checkpoint=path, **SETTINGS).trials) == 4
+
+
+def test_an_earlier_study_that_no_longer_fits_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    low, high = ([({"x": x + i / 20, "kind": "a"}, i / 4) for i in range(4)] for x in (0.0, 0.7))
+    minimize(f, OLD, 5, checkpoint=path, transfer=[low, high], **SETTINGS)
+    with pytest.warns(SpaceChangedWarning, match="study 1 of transfer= does not fit and is dropped") as said:
+        minimize(f, UPPER, 6, checkpoint=path, **SETTINGS)
+    assert len(said) == 1
+    with pytest.warns(SpaceChangedWarning, match="study 1 of transfer="):
+        minimize(f, Space({"x": Float(-3, -2), "kind": Categorical(["a", "b"])}), 7, checkpoint=path, **SETTINGS)
+    assert len(Optimizer.load(path).trials) == 7
 
 
 @pytest.mark.parametrize("params", [{"x": [1]}, {"y": 1.0}, {"x": {"enum": 3}}, [0.1], {"x": 1e999}, 3])

@@ -142,6 +142,19 @@ def test_names_choose_and_of_many_parameters_those_that_matter_are_shown(mixed: 
     assert "x11" in labels
 
 
+def test_one_name_need_not_be_a_list(mixed: Result) -> None:
+    assert mixed.plot_slice("rate").axes[0].get_xlabel() == "rate"
+    with pytest.raises(ConfigError, match="there is no parameter 'speed'"):
+        mixed.plot_parallel("speed")
+
+
+def test_whole_numbers_have_whole_ticks() -> None:
+    result = result_of(lambda p: float(p["k"]), Space({"k": Int(1, 3)}), 3)
+    ax = result.plot_slice().axes[0]
+    assert set(ax.get_xticks()) >= {1, 2, 3}
+    assert all(tick == int(tick) for tick in ax.get_xticks())
+
+
 def test_of_several_objectives_one_is_chosen() -> None:
     both = result_of(lambda x: [x[0], -x[1]], BOX, n=16, direction=["minimize", "maximize"])
     for picture in (both.plot_slice, both.plot_parallel, both.plot_importance, both.importance):

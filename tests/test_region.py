@@ -14,8 +14,9 @@ import torch
 import modeseek as ms
 from modeseek import Categorical, Float, Int, Linear, Optimizer, Space
 from modeseek.history import History
+from modeseek.polytope import nearest_on_lattice
 from modeseek.proposer import Proposer, propose_all
-from modeseek.region import spread_out
+from modeseek.region import Region, spread_out
 from modeseek.settings import Settings
 from shared import SMALLEST, generator, run
 
@@ -77,6 +78,24 @@ def test_whole_numbers_in_constraints_until_none_is_left() -> None:
     assert asked == [p for p in itertools.product(range(4), repeat=3) if sum(p) == 3]
     with pytest.raises(ms.SpaceExhausted):
         opt.ask()
+
+
+def test_whole_numbers_that_round_alike_are_settled_by_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the hundreds of points that are at hand for a proposal few differ once they are rounded."""
+    limits = [Linear({"a": 2, "b": 3}, equals=12)]
+    space = Space({"a": Int(0, 6), "b": Int(0, 6), "x": Float(0, 1)}, constraints=limits)
+    first, second = (Region(space) for _ in range(2))
+    points = np.random.default_rng(0).random((100, 3))
+    alone = np.concatenate([first.settle(point[None]) for point in points[::-1]])[::-1]
+    solved: list[Any] = []
+
+    def count(*arguments: Any) -> Any:
+        solved.append(arguments)
+        return nearest_on_lattice(*arguments)
+
+    monkeypatch.setattr("modeseek.region.nearest_on_lattice", count)
+    np.testing.assert_array_equal(second.settle(points), alone)
+    assert 0 < len(solved) <= 10
 
 
 def test_more_whole_numbers_than_can_be_listed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -206,3 +207,15 @@ def test_a_run_with_an_earlier_study_saves_loads_and_goes_on(tmp_path, kind):
     assert len(opt.ask(2)) == 2
     mean, _ = opt.predict(np.array([3.0, 3.0]))
     assert np.isfinite(mean)
+
+
+def test_another_study_for_a_run_that_is_resumed_is_not_used_in_silence(tmp_path):
+    path, settings = tmp_path / "run", dict(seed=0, config=SMALLEST, n_initial=4, progress=False)
+    first, second = ([(np.full(2, x + i), i) for i in range(4)] for x in (-4.0, 1.0))
+    ms.minimize(sphere, BOX, 4, checkpoint=path, transfer=first, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ms.minimize(sphere, BOX, 5, checkpoint=path, transfer=first, **settings)
+        ms.minimize(sphere, BOX, 5, checkpoint=path, **settings)
+    with pytest.warns(ModeseekWarning, match="transfer= is not used: a run that is resumed keeps"):
+        ms.minimize(sphere, BOX, 6, checkpoint=path, transfer=second, **settings)

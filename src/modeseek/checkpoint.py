@@ -32,8 +32,9 @@ from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import State
 from modeseek.earlier import Told
-from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError, SpaceNeeded
+from modeseek.errors import CheckpointError, CheckpointInUse, ConfigError, ParameterError, SpaceError, SpaceNeeded
 from modeseek.fronts import as_reference
+from modeseek.linear import Linear
 from modeseek.space import Space
 from modeseek.trials import MOST_TRIALS, Goal, Trial, Trials, TrialState, goal_of, signs
 from modeseek.typing import Array, Noise, Params
@@ -156,6 +157,8 @@ def read(path: StrPath, space: Space | None = None) -> Snapshot:
     except SpaceNeeded as error:
         raise CheckpointError(f"{path}: there is nothing wrong with this checkpoint, but {error}") from error
     except _REFUSED as error:
+        if space is not None and isinstance(error, SpaceError):  # a function among its constraints gives no answer
+            raise
         raise CheckpointError(f"{path}: not a valid checkpoint: {error}{_backup(path, space)}") from error
 
 
@@ -179,13 +182,18 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         raise ValueError("it is damaged: its checksum is missing")
     direction = goal_of(document["direction"])
     count = len(signs(direction))
-    space = _space(document["space"], space)
+    is_given, space = space is not None, _space(document["space"], space)
     is_changed = not space.describes(document["space"])
     if is_changed:
         _check_parameters(space, document["space"], document["trials"])
+    elif is_given:
+        is_changed = _refused_by_functions(space, document["trials"])
     config = _config(document["config"])
     trials = _trials(space, document["trials"], count, is_changed)
     prior, dropped = _prior(space, document.get("prior", {}), is_changed)
+    studies = [earlier.from_json(space, stored) for stored in document.get("transfer", [])]
+    fits = [not is_changed or earlier.fits(space, told) for told in studies]
+    dropped += [f"study {i} of transfer=" for i, good in enumerate(fits, 1) if not good]
     return Snapshot(
         space=space,
         direction=direction,
@@ -198,7 +206,7 @@ def _snapshot(data: bytes, space: Space | None) -> Snapshot:
         noise=_noise(document.get("noise", "fitted")),
         reference=as_reference(_floats(document["reference"]), count) if "reference" in document else None,
         prior=prior,
-        transfer=[earlier.from_json(space, stored) for stored in document.get("transfer", [])],
+        transfer=[told for told, good in zip(studies, fits, strict=True) if good],
     )
 
 
@@ -218,30 +226,45 @@ def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
 def _check_parameters(space: Space, stored: Mapping[str, Any], records: Any) -> None:
     """CheckpointError where another space than the one that was saved has other parameters."""
     before = {entry["name"] for entry in stored["parameters"]}
-    if space.is_box != stored["box"] or not before <= set(space):
+    if space.is_box != stored["box"]:
+        what = "which is a box" if space.is_box else "which is not a box"
+    elif not before <= set(space):
         what = "which has other parameters"
     elif records and (added := [name for name in space if name not in before and space[name].when is None]):
         what = f"which has a new parameter {added[0]!r} that its trials lack"
     else:
         return
     raise CheckpointError(
-        f"its space is {stored['parameters']!r:.300}, not {space!r:.300}, {what}; give a space with the same "
-        "parameters, or another path"
+        f"its space has the parameters {[entry['name'] for entry in stored['parameters']]!r:.300}, not "
+        f"{space.names!r:.300} as this one, {what}; give a space with the same parameters, or another path"
     )
 
 
+def _refused_by_functions(space: Space, records: Any) -> bool:
+    """Whether functions among the constraints, of which files have the names only, now refuse trials they allowed."""
+    if all(isinstance(constraint, Linear) for constraint in space.constraints):
+        return False
+    try:
+        for record in records:
+            if record.get("in_space", True):
+                space.validate(space.from_json(record["params"]))
+    except ParameterError:
+        return True
+    return False
+
+
 def _changes(trials: Trials, dropped: Sequence[str]) -> str:
-    """What another space makes of the trials, the first ones outside of it with the reason, and of beliefs."""
-    beliefs = "".join(f"; the prior of {name!r} does not fit and is dropped" for name in dropped)
+    """What another space makes of the trials, the first ones outside of it with the reason, and of what was known."""
+    lost = "".join(f"; {what} does not fit and is dropped" for what in dropped)
     outside = [trial for trial in trials if not trial.in_space]
     if not outside:
-        return f"all {len(trials)} trials lie in the new one, and stay{beliefs}"
+        return f"all {len(trials)} trials lie in the new one, and stay{lost}"
     named = "; ".join(f"trial {trial.number}: {_reason(trials.space, trial)}" for trial in outside[:MOST_NAMED])
     more = f"; and {len(outside) - MOST_NAMED} more" if len(outside) > MOST_NAMED else ""
     which = "1 does" if len(outside) == 1 else f"{len(outside)} do"
     return (
         f"of {len(trials)} trials, {which} not lie in the new one: kept in the record and counted, but "
-        f"not learned from and never the best ({named}{more}){beliefs}"
+        f"not learned from and never the best ({named}{more}){lost}"
     )
 
 
@@ -272,7 +295,7 @@ def _noise(stored: Any) -> Noise:
 
 
 def _prior(space: Space, stored: Any, is_changed: bool) -> tuple[dict[str, Stored], list[str]]:
-    """The beliefs, and the names of those that do not fit into a space that has changed."""
+    """The beliefs, and which of them do not fit into a space that has changed."""
     if not is_changed:
         tables(space, stored)  # which refuses what is none
         return dict(stored), []
@@ -282,7 +305,7 @@ def _prior(space: Space, stored: Any, is_changed: bool) -> tuple[dict[str, Store
             tables(space, {name: belief})
             prior[name] = belief
         except ValueError:
-            dropped.append(name)
+            dropped.append(f"the prior of {name!r}")
     return prior, dropped
 
 

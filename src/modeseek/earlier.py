@@ -124,15 +124,8 @@ class Study:
         """Study `number` of those that are given; ConfigError where too little of it is in this space."""
         had = {name for params in told.params for name in params}
         shared = np.array([name in had for name in space.coordinates])
-        rows, kept, reason = [], [], ""
-        for params, value in zip(told.params, told.values, strict=True):
-            try:
-                inside = _inside(space, params, had)
-            except ValueError as error:
-                reason = reason or str(error)
-                continue
-            rows.append([space[n].encode(inside[n]) if n in inside else ABSENT for n in space.coordinates])
-            kept.append((inside, float(value)))
+        kept, reason = _kept(space, told)
+        rows = [[space[n].encode(p[n]) if n in p else ABSENT for n in space.coordinates] for p, _ in kept]
         if had and not shared.any():
             raise ConfigError(
                 f"transfer: study {number} has no parameter in common with this space: its parameters are "
@@ -161,6 +154,11 @@ class Study:
         return np.where(self.shared, chosen, spread)
 
 
+def fits(space: Space, told: Told) -> bool:
+    """Whether enough of a study is in this space to be of use."""
+    return len(_kept(space, told)[0]) >= FEWEST
+
+
 def to_json(space: Space, told: Told) -> dict[str, Any]:
     """A study as it stands in a file, of parameters of this space."""
     stored = [{name: _stored(space, name, value) for name, value in params.items()} for params in told.params]
@@ -171,6 +169,18 @@ def from_json(space: Space, stored: Mapping[str, Any]) -> Told:
     """What `to_json` wrote; errors of several kinds where it did not."""
     params = [{str(name): _meant(space, name, value) for name, value in row.items()} for row in stored["params"]]
     return Told(params, [float(value) for value in stored["values"]])
+
+
+def _kept(space: Space, told: Told) -> tuple[list[tuple[dict[str, Any], float]], str]:
+    """The trials of a study that are in this space, and why the first of the others is not."""
+    had = {name for params in told.params for name in params}
+    kept, reason = [], ""
+    for params, value in zip(told.params, told.values, strict=True):
+        try:
+            kept.append((_inside(space, params, had), float(value)))
+        except ValueError as error:
+            reason = reason or str(error)
+    return kept, reason
 
 
 def _inside(space: Space, params: Mapping[str, Any], had: set[str]) -> dict[str, Any]:

@@ -75,10 +75,11 @@ class _Shown:
         values = [trial.params[i] if space.is_box else trial.params.get(name) for trial in trials]
         return np.array([number_of(space[name], value) for value in values], dtype=np.float64)
 
-    def names(self, names: Sequence[str] | None, most: int) -> list[str]:
+    def names(self, names: Sequence[str] | str | None, most: int) -> list[str]:
         """Parameters to show: those that were asked for, or all, or of many those that matter most."""
         known = self.result.space.names
         if names is not None:
+            names = [names] if isinstance(names, str) else names
             if not names:
                 raise ConfigError(f"names is empty; choose some of {known}, or None for all")
             for name in names:
@@ -91,7 +92,7 @@ class _Shown:
         return [name for name in known if name in matter]
 
 
-def plot_slice(result: Result, names: Sequence[str] | None, objective: int | None) -> Figure:
+def plot_slice(result: Result, names: Sequence[str] | str | None, objective: int | None) -> Figure:
     """One panel per parameter: each trial's value over it."""
     plt, shown = _pyplot("plot_slice"), _Shown(result, objective)
     names = shown.names(names, MOST_SLICES)
@@ -138,6 +139,8 @@ def _slice(ax: Axes, shown: _Shown, name: str) -> Any:
     if len(lost):
         ax.plot(lost, np.full(len(lost), 0.03), "|", color="tab:red", transform=ax.get_xaxis_transform(), markersize=9)
     scale(ax, "x", parameter)
+    if isinstance(parameter, Int) and not parameter.log:
+        ax.locator_params(axis="x", integer=True)
     if not isinstance(parameter, Categorical) and parameter.low < parameter.high:
         _widen(ax, parameter)
     ax.set_xlabel(label(name))
@@ -173,7 +176,7 @@ def plot_importance(result: Result, objective: int | None, ax: Axes | None) -> A
     return ax
 
 
-def plot_parallel(result: Result, names: Sequence[str] | None, objective: int | None, ax: Axes | None) -> Axes:
+def plot_parallel(result: Result, names: Sequence[str] | str | None, objective: int | None, ax: Axes | None) -> Axes:
     """A line per trial across one axis per parameter and one of the value."""
     plt, shown = _pyplot("plot_parallel"), _Shown(result, objective)
     names = shown.names(names, MOST_SLICES)

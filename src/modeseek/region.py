@@ -65,6 +65,7 @@ class Region:
         self._counts = np.array([_bins(space, name) for name in coordinates])
         self._involved = np.zeros(space.d, dtype=bool)
         self._slices: dict[bytes, Polytope | None] = {}
+        self._solved: dict[bytes, Array | None] = {}
         self.polytope: Polytope | None = None
         self._dense = True
         if linear:
@@ -279,12 +280,31 @@ class Region:
             return point
         part = self._slice(whole, point) if mixed else None
         if part is None:
-            try:
-                point = np.where(whole, nearest_on_lattice(point, self._counts * whole, self._limits), point)
-            except Empty:
+            nearest = self._nearest(whole, point, mixed)
+            if nearest is None:
                 return None
+            point = np.where(whole, nearest, point)
             part = self._slice(whole, point)
         return None if part is None else part.inside(part.project(torch.from_numpy(point))).numpy()
+
+    def _nearest(self, whole: NDArray[np.bool_], point: Array, mixed: bool) -> Array | None:
+        """The nearest feasible values of discrete coordinates (d); None where there are none.
+
+        Args:
+            mixed: whether continuous coordinates have a say in it; else it is solved once for each rounded point.
+        """
+        if mixed:
+            return self._solve(whole, point)
+        key = point[whole].tobytes()
+        if key not in self._solved:
+            self._solved[key] = self._solve(whole, np.where(whole, point, 0.5))  # the rest decides between no equals
+        return self._solved[key]
+
+    def _solve(self, whole: NDArray[np.bool_], point: Array) -> Array | None:
+        try:
+            return nearest_on_lattice(point, self._counts * whole, self._limits)
+        except Empty:
+            return None
 
     def _slice(self, whole: NDArray[np.bool_], found: Array) -> Polytope | None:
         """What the constraints leave where some coordinates have these values; None where that is nothing."""

@@ -255,17 +255,17 @@ class Result:
         """A bar per parameter: how much it matters, see `importance`."""
         return pictures.plot_importance(self, objective, ax)
 
-    def plot_slice(self, names: Sequence[str] | None = None, *, objective: int | None = None) -> Figure:
+    def plot_slice(self, names: Sequence[str] | str | None = None, *, objective: int | None = None) -> Figure:
         """The value over each parameter, one panel each; a star is the best, ticks below are failed trials.
 
         Args:
-            names: parameters to show; None: all, or the eight that matter most.
+            names: parameters to show, or one; None: all, or the eight that matter most.
             objective: of several, which: 0, 1, ...
         """
         return pictures.plot_slice(self, names, objective)
 
     def plot_parallel(
-        self, names: Sequence[str] | None = None, *, objective: int | None = None, ax: Axes | None = None
+        self, names: Sequence[str] | str | None = None, *, objective: int | None = None, ax: Axes | None = None
     ) -> Axes:
         """Parallel coordinates: a line per trial across its parameters to its value. Arguments as in `plot_slice`."""
         return pictures.plot_parallel(self, names, objective, ax)

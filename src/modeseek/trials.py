@@ -175,7 +175,7 @@ class Trials:
         if done is not None and done.constraints is not None and len(done.constraints) != len(constraints):
             raise TrialError(
                 f"there {counted(len(constraints), 'constraint')}, but trial {done.number} was told with "
-                f"{len(done.constraints) or 'no'}; every trial needs as many"
+                f"{len(done.constraints) or 'none'}; every trial needs as many"
             )
 
     def fail(self, trial: Trial | int, error: object) -> Trial:

@@ -11,17 +11,28 @@ from modeseek.trials import Trial
 from modeseek.typing import Params
 
 
-def pairs(known: Any) -> list[tuple[Params, Any]]:
-    """What `known=` has: pairs as they are, of trials those that are complete, as pairs."""
+def pairs(known: Any, count: int = 1) -> list[tuple[Params, Any]]:
+    """What `known=` has: pairs as they are, of trials those that are complete, as pairs.
+
+    Args:
+        count: of objectives; ConfigError where a trial has another number of values.
+    """
     try:
         entries = list(known.trials if hasattr(known, "trials") else known)
         complete = [entry for entry in entries if not isinstance(entry, Trial) or entry.values is not None]
-        return [(params, value) for params, value in map(_pair, complete)]
+        told = [(params, value) for params, value in map(_pair, complete)]
     except (TypeError, ValueError) as error:
         raise ConfigError(
             "known must be a Result, trials, or pairs of parameters and a value, as in [({'lr': 0.1}, 0.9)]; with "
             f"constraints the value is an Outcome or (0.9, [g1, g2]): {error}"
         ) from error
+    for entry in complete:
+        if isinstance(entry, Trial) and len(entry.values or ()) != count:
+            raise ConfigError(
+                f"trial {entry.number} of known= has {len(entry.values or ())} and this run {count} as its number of "
+                "objectives; give pairs (params, value), with a value for each objective"
+            )
+    return told
 
 
 def _pair(entry: Any) -> Any:

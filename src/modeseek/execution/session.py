@@ -17,13 +17,16 @@ import numpy as np
 from modeseek import checkpoint as checkpoints
 from modeseek.checks import whole_number
 from modeseek.config import DMSConfig
+from modeseek.earlier import Told
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,
     CheckpointNotSaved,
     CheckpointWarning,
     ConfigError,
+    ModeseekWarning,
     ObjectiveTypeError,
+    ParameterError,
     SpaceExhausted,
     TrialError,
     TrialFailedWarning,
@@ -39,7 +42,7 @@ from modeseek.outcomes import measured
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
-from modeseek.trials import Direction, Trial, TrialState, goal_of
+from modeseek.trials import Direction, Trial, TrialState, goal_of, signs
 from modeseek.typing import Params
 
 Objective: TypeAlias = Callable[[Params], Any]
@@ -82,7 +85,7 @@ class Session:
         if stop is not None and isinstance(goal_of(direction), tuple):
             raise ConfigError("stop=WhenSure(...) is for one objective; use budget, timeout or a callback")
         self.f, self.callbacks, self.catch, self.stop = f, callback_functions(callbacks), exception_types(catch), stop
-        known, self.fixed = pairs(known), fixed
+        known, self.fixed = pairs(known, len(signs(goal_of(direction)))), fixed
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
@@ -294,7 +297,11 @@ class Session:
             told: tuple[Any, ...] = (None, None)
             with suppress(ValueError):  # told all the same: a failed trial, and a warning
                 told = measured(value, opt._trials.objectives)[:2]
-            if (tuple(opt.space.encode(params).tolist()), *told) not in there:
+            try:
+                unit = tuple(opt.space.encode(params).tolist())
+            except ParameterError as error:
+                raise ParameterError(f"known= has {params!r:.200}: {error}") from error
+            if (unit, *told) not in there:
                 self.optimizer.tell_params(params, value)
 
     def _reopen_failed(self) -> None:
@@ -358,6 +365,12 @@ def _same(a: Any, b: Any) -> bool:
     return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
 
 
+def _studies(optimizer: Optimizer) -> list[Told]:
+    """The earlier studies that an optimizer learns from."""
+    knowledge = optimizer._proposer.knowledge
+    return [] if knowledge is None else [study.told for study in knowledge.studies]
+
+
 def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
     """The error where the objective returns another number of constraints than `known=` has."""
     there, here = (f"{n or 'no'} constraint{'' if n == 1 else 's'}" for n in (known, returned))
@@ -387,6 +400,11 @@ def _open(
                     f"{path} is of another run: {_difference(name, getattr(old, name), getattr(new, name))}; "
                     "give the same settings, or another path"
                 )
+        if settings.get("transfer") is not None and _studies(old) != _studies(new):
+            warn(
+                f"{path}: transfer= is not used: a run that is resumed keeps the earlier studies that it began with",
+                ModeseekWarning,
+            )
         old._hold(path, lock)
         return old
     except BaseException:

@@ -122,6 +122,8 @@ class DMSSampler(Configured, BaseSampler):
             name_of_initial="n_startup_trials",
         )
         self.n_trials = None if n_trials is None else whole_number("n_trials", n_trials, 1)
+        if space is not None and not isinstance(space, Space):
+            raise ConfigError(f"space must be a modeseek.Space, not {space!r:.60}; wrap a dict as Space({{...}})")
         if fixed and space is None:
             raise ConfigError("fixed needs the space that its parameters are of: DMSSampler(space=space, fixed=...)")
         self._space, self._fixed = space, dict(fixed or {})
