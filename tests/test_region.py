@@ -198,6 +198,21 @@ def test_fault_48_fixed_values_that_leave_nothing() -> None:
     assert opt.ask(fixed={"a": 0}).params["a"] == 0
 
 
+def test_fault_48_fixed_values_that_a_function_refuses() -> None:
+    opt = optimizer(RING)
+    with pytest.raises(ms.SpaceError, match=r"\{'x': 0.5, 'y': 0.5\} is not feasible by ring"):
+        opt.ask(fixed={"x": 0.5, "y": 0.5})
+    with pytest.raises(ms.SpaceError, match=r"points with \{'x': 0.01\} is feasible by ring"):
+        opt.ask(fixed={"x": 0.01})
+    assert opt.trials == []
+    assert opt.ask(fixed={"x": 0.5, "y": 0.85}).params == {"x": 0.5, "y": 0.85}
+
+
+def test_more_whole_numbers_than_integer_programs_tell_apart() -> None:
+    with pytest.raises(ms.SpaceError, match="may be missed: use larger steps, or a Float"):
+        Space({name: Int(0, 10**9) for name in "ab"}, constraints=[Linear({"a": 1, "b": 1}, equals=10**9)])
+
+
 def test_the_best_for_given_values() -> None:
     space = Space({"machine": Categorical(["A", "B", "C"]), "x": Float(0, 1)})
     opt = optimizer(space, direction="maximize")

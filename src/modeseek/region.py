@@ -41,6 +41,7 @@ ROUNDS, MOST_ROUNDS = 8, 64  # of drawing points, until enough are feasible, or 
 AROUND = 4  # rounds of drawing points around feasible ones, where there are too few
 BISECTIONS = 12  # on the way back to a feasible point
 SAME = 1e-9  # points that meet constraints to this, on the cube, are on the right lattice
+MANY = 10**7  # values of a discrete parameter up to which integer programs are exact
 LAST_DIGITS = 1e-14  # and to this they need no correction
 
 
@@ -70,6 +71,9 @@ class Region:
         self._dense = True
         if linear:
             self._restrict(linear)
+        if self.fixed and not bool(self.free.any()) and not len(self.settle(np.full((1, space.d), 0.5))):
+            names = ", ".join(map(name_of, self._functions))
+            raise SpaceError(f"{self.fixed} is not feasible by {names}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it is made from: the space knows what to do with functions."""
@@ -93,6 +97,11 @@ class Region:
         except Empty:
             given = f" with {self.fixed}" if self.fixed else ""
             listed = "; ".join(map(str, linear))
+            if (self._counts * self._involved > MANY).any():
+                raise SpaceError(
+                    f"no configuration{given} was found that meets all constraints: {listed}; with whole numbers of "
+                    f"more than {MANY:,} values it may be missed: use larger steps, or a Float"
+                ) from None
             raise SpaceError(f"no configuration{given} within the bounds meets all constraints: {listed}") from None
         self._dense = self._share_of_sobol() >= DENSE
 
@@ -151,10 +160,10 @@ class Region:
         if not len(found) and known is not None:
             found = self._allowed(self.repair(known))
         if not len(found):
-            names = ", ".join(map(name_of, self._functions))
+            names, given = ", ".join(map(name_of, self._functions)), f" with {self.fixed}" if self.fixed else ""
             raise SpaceError(
-                f"none of {m * MOST_ROUNDS} points is feasible by {names}; tell a feasible one by tell_params, narrow "
-                "the bounds, or say it with Linear constraints"
+                f"none of {m * MOST_ROUNDS} points{given} is feasible by {names}; tell a feasible one by tell_params, "
+                "narrow the bounds, or say it with Linear constraints"
             )
         return self._around(found, m, draws)
 

@@ -639,6 +639,21 @@ def test_fixed_values_of_a_sampler() -> None:
         sampler(fixed={"a": 1})
 
 
+@pytest.mark.parametrize(
+    ("fixed", "message"),
+    [({"z": 1}, "'z' is unknown"), ({"a": 3.0}, "'a': 3.0 is not in"), ({"a": 1.0, "b": 1.0}, "no configuration with")],
+)
+def test_fixed_values_that_make_no_sense_are_refused_with_the_sampler(fixed: dict[str, object], message: str) -> None:
+    """They were left out, or violated the constraints, in silence."""
+    with pytest.raises(ValueError, match=message):
+        sampler(space=MIXTURE, fixed=fixed)
+
+
+def test_a_dict_is_not_a_space() -> None:
+    with pytest.raises(ConfigError, match="wrap a dict as Space"):
+        sampler(space={"a": Float(0, 1)})
+
+
 @pytest.mark.filterwarnings("ignore:PartialFixedSampler is experimental")
 def test_a_partial_fixed_sampler_around_it() -> None:
     base = sampler(n_startup_trials=2)

@@ -126,6 +126,8 @@ class DMSSampler(Configured, BaseSampler):
             raise ConfigError(f"space must be a modeseek.Space, not {space!r:.60}; wrap a dict as Space({{...}})")
         if fixed and space is None:
             raise ConfigError("fixed needs the space that its parameters are of: DMSSampler(space=space, fixed=...)")
+        if fixed and space is not None:
+            space.region(fixed)  # which refuses what is unknown, outside, or leaves nothing
         self._space, self._fixed = space, dict(fixed or {})
         if prior is not None and not isinstance(prior, Mapping):
             raise ConfigError(f"prior must be a dict, as in prior={{'lr': Normal(1e-3, 0.5)}}, not {prior!r:.60}")
