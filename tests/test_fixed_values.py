@@ -113,6 +113,13 @@ def test_a_point_that_is_fixed_as_a_whole_comes_again() -> None:
     assert len(opt.ask(2, fixed={"x": 0.5, "y": 0.25})) == 2
 
 
+def test_a_point_that_an_equality_makes_of_fixed_values_comes_again() -> None:
+    shares = {"a": ms.Float(0, 1), "b": ms.Float(0, 1)}
+    opt = ms.Optimizer(ms.Space(shares, [ms.Linear({"a": 1, "b": 1}, equals=1)]), seed=0, config=FAST)
+    for _ in range(2):
+        assert opt.ask(fixed={"a": 0.25}).params == {"a": 0.25, "b": 0.75}
+
+
 def test_used_up_values_are_named() -> None:
     space = ms.Space({"machine": ms.Categorical(["A", "B"]), "k": ms.Int(1, 3)})
     opt = ms.Optimizer(space, seed=0, config=FAST)

@@ -115,6 +115,21 @@ def test_continuous_and_whole_numbers_in_one_constraint() -> None:
     assert all(meets_mixed(params) for params in opt.optimum(draws=8).samples)
 
 
+def test_many_whole_numbers_and_a_continuous_one_need_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Integer programs take minutes here."""
+    monkeypatch.setattr("modeseek.region.nearest_on_lattice", None)
+    most = 10**7
+    limits = [Linear({"n": 1, "k": 1, "x": 1}, equals=most), Linear({"n": 1, "k": -3}, upper=0)]
+    space = Space({"n": Int(0, most), "k": Int(0, most), "x": Float(0, 1)}, constraints=limits)
+    points = np.random.default_rng(0).random((20, 3))
+    settled = Region(space).settle(points)
+    assert len(settled) == 20
+    for point in settled:
+        p = space.decode(point)
+        assert sum(p.values()) == pytest.approx(most, rel=1e-15)
+        assert p["n"] <= 3 * p["k"]
+
+
 def test_a_function_is_never_violated() -> None:
     opt = run(optimizer(RING), 8, spread)
     assert all(ring(trial.params) for trial in opt.trials)
@@ -209,8 +224,11 @@ def test_fault_48_fixed_values_that_a_function_refuses() -> None:
 
 
 def test_more_whole_numbers_than_integer_programs_tell_apart() -> None:
+    most = 10**9
+    opt = optimizer(Space({"a": Int(0, most), "b": Int(0, most)}, constraints=[Linear({"a": 1, "b": 1}, equals=most)]))
+    assert all(sum(trial.params.values()) == most for trial in run(opt, 8, lambda p: (p["a"] / most - 0.3) ** 2).trials)
     with pytest.raises(ms.SpaceError, match="may be missed: use larger steps, or a Float"):
-        Space({name: Int(0, 10**9) for name in "ab"}, constraints=[Linear({"a": 1, "b": 1}, equals=10**9)])
+        Space({name: Int(0, most) for name in "ab"}, constraints=[Linear({"a": 2, "b": 4}, equals=most - 1)])
 
 
 def test_the_best_for_given_values() -> None:

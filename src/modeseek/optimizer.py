@@ -267,7 +267,7 @@ class Optimizer(Findings):
         """So many trials; fewer where a finite space has no more."""
         history = self._trials.history(self.direction, self.reference)
         with self._proposer.holding(fixed) as region:
-            if region is not None and not bool(region.free.any()):  # nothing to search: a point that is measured again
+            if region is not None and region.is_chosen_point:  # which is measured again
                 proposals = [Proposal(region.settle(np.full((1, self.d), 0.5))[0], "model")] * n
             else:
                 proposals = propose_together([self._proposer], [history], len(self._trials), n, left)[0]

@@ -14,7 +14,7 @@ Shapes: b batch, m points, d coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,8 +92,9 @@ class Region:
         self._limits = Limits(C, lo, hi, lower, upper)
         try:
             self.polytope = Polytope.of(self._limits)
-            if (self._involved & (self._counts > 0)).any():
-                nearest_on_lattice(self.polytope.centre.numpy(), self._counts * self._involved, self._limits)
+            whole, centre = self._involved & (self._counts > 0), self.polytope.centre.numpy()
+            if whole.any() and self._slice(whole, self._one_by_one(whole, centre)) is None:
+                nearest_on_lattice(centre, self._counts * self._involved, self._limits)
         except Empty:
             given = f" with {self.fixed}" if self.fixed else ""
             listed = "; ".join(map(str, linear))
@@ -104,6 +105,11 @@ class Region:
                 ) from None
             raise SpaceError(f"no configuration{given} within the bounds meets all constraints: {listed}") from None
         self._dense = self._share_of_sobol() >= DENSE
+
+    @property
+    def is_chosen_point(self) -> bool:
+        """Whether fixed values, with what equalities make of them, leave nothing to search."""
+        return bool(self.fixed) and (not bool(self.free.any()) or (self.polytope is not None and self.polytope.k == 0))
 
     def _share_of_sobol(self) -> float:
         points = self.placed(sobol(SPREAD, self.space.d, torch.Generator(CPU).manual_seed(0)))
@@ -287,14 +293,35 @@ class Region:
         mixed = bool((self._involved & ~whole).any())
         if self._contains(torch.from_numpy(point), LAST_DIGITS if mixed else SAME):
             return point
-        part = self._slice(whole, point) if mixed else None
-        if part is None:
-            nearest = self._nearest(whole, point, mixed)
-            if nearest is None:
-                return None
-            point = np.where(whole, nearest, point)
-            part = self._slice(whole, point)
-        return None if part is None else part.inside(part.project(torch.from_numpy(point))).numpy()
+        for values in self._values(whole, point, mixed):
+            found = np.where(whole, values, point)
+            part = self._slice(whole, found)
+            if part is not None:
+                return part.inside(part.project(torch.from_numpy(found))).numpy()
+        return None
+
+    def _values(self, whole: NDArray[np.bool_], point: Array, mixed: bool) -> Iterator[Array]:
+        """Values of discrete coordinates (d) to try, those found soonest first; arguments as in `_nearest`."""
+        if mixed or (self._counts[whole] > MANY).any():
+            yield point
+            yield self._one_by_one(whole, point)
+        nearest = self._nearest(whole, point, mixed)
+        if nearest is not None:
+            yield nearest
+
+    def _one_by_one(self, whole: NDArray[np.bool_], point: Array) -> Array:
+        """Near values of discrete coordinates (d), for which continuous ones can mostly make up.
+
+        Each is rounded in its turn, coarse ones first, and all that follow move to where the constraints hold with it.
+        An integer program takes a thousand times as long, and minutes where there are many values.
+        """
+        assert self.polytope is not None
+        x, held = torch.from_numpy(point), torch.zeros(len(point), dtype=torch.bool, device=CPU)
+        for i in sorted(np.flatnonzero(whole).tolist(), key=lambda i: int(self._counts[i])):
+            x, held[i] = x.clone(), True
+            x[i] = float(self.space.snap(x.numpy()[None])[0, i])
+            x = self.polytope.project(x, held)
+        return np.asarray(x.numpy())
 
     def _nearest(self, whole: NDArray[np.bool_], point: Array, mixed: bool) -> Array | None:
         """The nearest feasible values of discrete coordinates (d); None where there are none.

@@ -137,7 +137,8 @@ class Result:
     def _of_front(self, front: list[Trial]) -> list[str]:
         values = np.array([trial.values for trial in front], dtype=np.float64)
         low, high = values.min(0), values.max(0)
-        lines = [f"front of {len(front)} trials, hypervolume {self.hypervolume():.6g}; best value of each objective:"]
+        of_how_many = "1 trial" if len(front) == 1 else f"{len(front)} trials"
+        lines = [f"front of {of_how_many}, hypervolume {self.hypervolume():.6g}; best value of each objective:"]
         for i, goal in enumerate(self.direction):
             best, worst = (low[i], high[i]) if goal == "minimize" else (high[i], low[i])
             lines.append(f"  {i} ({goal}): best value {best:.6g}, worst of the front {worst:.6g}")
