@@ -6,9 +6,13 @@ import math
 
 import torch
 from torch import Tensor
+from torch.distributions import Normal
 
-from modeseek.hyperparameters import draw_hyperparameters
+from modeseek.config import DMSConfig
+from modeseek.fitting import fit_mapped
+from modeseek.hyperparameters import _hilly, draw_hyperparameters
 from modeseek.outcome_transforms import standardize
+from modeseek.sampled_optimum import moments_in_own_units
 from modeseek.surrogate import fit, log_posterior, theta_of
 
 
@@ -24,11 +28,45 @@ def test_draws_follow_the_posterior() -> None:
     draws = theta_of(draw_hyperparameters(fit(X, y), 2000, torch.Generator().manual_seed(0)).gp.hyperparameters)[:, 0]
     axes = (torch.linspace(-3.6, 9, 160, dtype=torch.float64), torch.linspace(-9.2, 2, 120, dtype=torch.float64))
     grid = torch.cartesian_prod(*axes)
-    density = (log_posterior(X, y, grid[:, None], any_scale=True)[0][:, 0] + grid.sum(-1)).softmax(0)[:, None]
+    log_density = log_posterior(X, y, grid[:, None], any_scale=True)[0][:, 0] + grid.sum(-1)
+    log_density += _log_mixture(grid[:, :1]) - Normal(math.sqrt(2), math.sqrt(3)).log_prob(grid[:, 0])
+    density = log_density.softmax(0)[:, None]
     mean = (density * grid).sum(0)
     std = (density * (grid - mean).square()).sum(0).sqrt()
     assert ((draws.mean(0) - mean).abs() < 0.15 * std).all()
     assert ((draws.std(0) / std).log().abs() < 0.2).all()
+
+
+def _log_mixture(log_ell: Tensor) -> Tensor:
+    """The prior of log ℓ (... x d) that draws have: that of the fit, or hills along all parameters."""
+    d = log_ell.shape[-1]
+    smooth = Normal(math.sqrt(2) + 0.5 * math.log(d), math.sqrt(3)).log_prob(log_ell).sum(-1)
+    hilly = Normal(math.log(math.sqrt(d) / 3), 0.75).log_prob(log_ell).sum(-1)
+    return torch.logaddexp(smooth + math.log(0.75), hilly + math.log(0.25))
+
+
+def test_the_prior_of_the_draws_is_a_mixture_of_smooth_and_hilly_functions() -> None:
+    """Against the densities of torch.distributions in four dimensions, with its gradient by autograd."""
+    theta = 2 * torch.randn(200, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    theta.requires_grad_()
+    smooth = Normal(math.sqrt(2) + 0.5 * math.log(4), math.sqrt(3)).log_prob(theta).sum(-1)
+    expected = _log_mixture(theta) - smooth
+    (slope,) = torch.autograd.grad(expected.sum(), theta)
+    value, grad = _hilly(theta.detach())
+    torch.testing.assert_close(value, expected.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(grad, slope, atol=1e-5, rtol=1e-5)
+
+
+def test_predictions_on_hills_in_five_dimensions_are_not_much_too_sure() -> None:
+    """ℓ = 0.3 √d, 20 observations: 1.2 to 1.3 of four seeds, and 1.7 to 1.9 with the prior of the fit."""
+    g, b, n, d = torch.Generator().manual_seed(0), 24, 20, 5
+    x = torch.rand(b, n + 50, d, dtype=torch.float64, generator=g)
+    s = math.sqrt(5) * torch.cdist(x, x) / (0.3 * math.sqrt(d))
+    K = (1 + s + s.square() / 3) * torch.exp(-s) + 1e-6 * torch.eye(n + 50, dtype=torch.float64)
+    f = (torch.linalg.cholesky(K) @ torch.randn(b, n + 50, 1, dtype=torch.float64, generator=g))[..., 0]
+    gp, outcomes = fit_mapped(x[:, :n], f[:, :n], DMSConfig(warp="never"))
+    mean, std = moments_in_own_units(draw_hyperparameters(gp, 16, g), outcomes, x[:, n:])
+    assert ((f[:, n:] - mean) / std).square().mean().sqrt() < 1.5
 
 
 def test_the_density_of_any_scale_is_the_integral_over_mean_and_scale() -> None:

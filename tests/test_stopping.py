@@ -41,6 +41,22 @@ def test_the_initial_design_is_never_enough() -> None:
     assert ms.WhenSure(regret=1e6)(opt, opt.trials[-1])
 
 
+def test_what_may_be_ripples_rather_than_noise_is_not_enough_unless_it_is_known_to_be_noise() -> None:
+    """A bowl with ripples of 0.5, finer than the points are close: what is left of them looks like noise."""
+    rippled = lambda x: (x - 0.5) ** 2 + 0.5 * math.sin(300 * x)  # noqa: E731
+    told = [(x, rippled(x)) for x in np.linspace(-2, 2, 31)]
+    when = ms.WhenSure(regret=0.35)
+    enough = {}
+    for sem in (None, 0.35):
+        opt = ms.Optimizer(LINE, seed=0, config=FAST)
+        for x, value in told:
+            opt.tell_params({"x": x}, value, sem=sem)
+        optimum = opt.optimum(draws=64)
+        enough[sem] = when.satisfied_by(optimum)
+        assert optimum.probability_of_regret_below(0.35) >= 0.95, "if it is noise"
+    assert enough == {None: False, 0.35: True}
+
+
 @pytest.mark.parametrize(
     "wrong", [{"regret": 0}, {"regret": -1.0}, {"regret": "a"}, {"regret": 0.1, "probability": 1.0}, {"regret": True}]
 )

@@ -12,11 +12,17 @@ another. So y ~ N(c, s²(K + τI)), with priors 1 of c and 1/s of s, and θ, s a
 
 Noise that is known does not grow with s: where some is, s stays 1, and θ alone says how sure we are.
 
+The prior of the fit, log ℓ_i ~ N(√2 + ½ log d, 3) for each parameter by itself, makes it all but impossible that a
+function has hills along all of its parameters: those with ℓ_i < 0.6 √d for each of ten have a probability of 2e-9. A
+fit is the better for it, but where observations are too few to contradict it, what is said of the optimum is too sure.
+Draws therefore have a mixture: HILLY of all functions have log ℓ_i ~ N(log HILL √d, HILL_SPREAD²) instead.
+
 Notation as in surrogate.py; H draws, of M proposals; C hills; z = R⁻¹(θ − a hill's top), RRᵀ its covariance.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -27,10 +33,12 @@ from modeseek.embedding import Embedding
 from modeseek.lbfgs import Objective, lbfgs
 from modeseek.surrogate import (
     GP,
+    LENGTHSCALE_SCALE,
     Hyperparameters,
     NoisePrior,
     bounds_of_theta,
     cold_starts,
+    lengthscale_loc,
     log_posterior,
     posterior_of,
     theta_of,
@@ -43,6 +51,8 @@ MOVES, LEAPS = 8, 4  # of a chain, and gradients per move
 LEAP = (0.1, 0.7)  # shortest and longest, in units of z
 FEW = 5  # with as many observations or fewer, the scale is left at 1
 MOVED = 200  # observations that determine the hyperparameters so well that importance is enough
+HILLY = 0.25  # probability that a function has hills along all of its parameters
+HILL, HILL_SPREAD = 1 / 3, 0.75  # ℓ/√d of such functions: its median, and the standard deviation of its logarithm
 MOST_SCALE = 100.0  # and it is never larger, or smaller than one over it
 AT_ONCE = 4e6  # entries of the matrices that are factorized together
 
@@ -113,8 +123,10 @@ class _Density:
         found = [log_posterior(X, y, some, *self.model, any_scale=self.any_scale) for some in parts]
         value, grad = found[0] if len(found) == 1 else (torch.cat(part) for part in zip(*found, strict=True))
         inside = inside & value.isfinite() & grad.isfinite().all(-1)
-        value = torch.where(inside, value + theta.sum(-1), -torch.inf)
-        return value, torch.where(inside[..., None], grad + 1, 0.0)
+        hilly, slope = _hilly(theta[..., :-1])
+        value = torch.where(inside, value + theta.sum(-1) + hilly, -torch.inf)
+        slope = torch.cat([slope, torch.zeros_like(slope[..., :1])], -1)
+        return value, torch.where(inside[..., None], grad + 1 + slope, 0.0)
 
     def hills(self, start: Tensor) -> _Hills:
         """Where searches from θ (b x (d+1)) and from the starts of a fit end, and how wide it is there.
@@ -139,6 +151,17 @@ class _Density:
         precision = ((slopes[0] - slopes[1]) / (2 * STEP)).movedim(0, -2)
         values, vectors = torch.linalg.eigh((precision + precision.mT) / 2)
         return _Hills(end, vectors, values.clamp_min(WIDEST**-2).rsqrt())
+
+
+def _hilly(log_lengthscale: Tensor) -> tuple[Tensor, Tensor]:
+    """log of the mixture over the fit's prior of ℓ at log ℓ, ... x b x d, and its gradient: ... x b, ... x b x d."""
+    d = log_lengthscale.shape[-1]
+    smooth = (log_lengthscale - lengthscale_loc(d)) / LENGTHSCALE_SCALE
+    hilly = (log_lengthscale - math.log(HILL * math.sqrt(d))) / HILL_SPREAD
+    odds = 0.5 * (smooth.square() - hilly.square()).sum(-1) + d * math.log(LENGTHSCALE_SCALE / HILL_SPREAD)
+    odds = odds + math.log(HILLY / (1 - HILLY))
+    slope = (smooth / LENGTHSCALE_SCALE - hilly / HILL_SPREAD) * odds.sigmoid()[..., None]
+    return math.log(1 - HILLY) + torch.nn.functional.softplus(odds), slope
 
 
 class _Hills(NamedTuple):

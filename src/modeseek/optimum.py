@@ -117,6 +117,7 @@ class Optimum:
         self._seed = int(torch.randint(2**31, (), dtype=torch.int64, device="cpu", generator=generator))
         self._points: Array = found.x[0].cpu().numpy()
         self._regrets: Array = found.regrets(outcomes)[0].cpu().numpy()
+        self._rippled: Array = found.regrets(outcomes, ripples=True)[0].cpu().numpy()
         self._trials = gp.X.shape[-2]
 
         params = space.decode if region is None else region.params
@@ -220,9 +221,15 @@ class Optimum:
         bound = float(self._regrets[above(len(self._regrets), _probability(probability))])
         return bound if self._scale_is_known else math.inf
 
-    def probability_of_regret_below(self, epsilon: float) -> float:
-        """How probable it is that the optimum is better than the recommended point by at most epsilon."""
-        return float(np.mean(self._regrets <= epsilon)) if self._scale_is_known else 0.0
+    def probability_of_regret_below(self, epsilon: float, *, ripples: bool = False) -> float:
+        """How probable it is that the optimum is better than the recommended point by at most epsilon.
+
+        Args:
+            ripples: if what the surrogate takes for noise may be the function's own: without repeated evaluations
+                nobody can tell, and the optimum is better by one standard deviation of it. Known noise is noise.
+        """
+        regrets = self._rippled if ripples else self._regrets
+        return float(np.mean(regrets <= epsilon)) if self._scale_is_known else 0.0
 
     def plot(self, names: Sequence[str] | None = None) -> Figure:
         """Marginals of the samples on the diagonal, pairs below; the recommended point is marked.

@@ -40,10 +40,25 @@ class SampledOptimum(NamedTuple):
     value: Tensor  # b x S, of the functions at x
     at_point: Tensor  # b x S, of the same functions at the recommended point
 
-    def regrets(self, outcomes: OutcomeMap) -> Tensor:
-        """Samples of the regret of the recommended point in the objective's own units, rising: b x S."""
-        gained = outcomes.inverse(self.value) - outcomes.inverse(torch.minimum(self.at_point, self.value))
+    def regrets(self, outcomes: OutcomeMap, ripples: bool = False) -> Tensor:
+        """Samples of the regret of the recommended point in the objective's own units, rising: b x S.
+
+        Args:
+            ripples: what is taken for noise may be the function's own, finer than the observations are close: its
+                optimum is higher by one standard deviation of that.
+        """
+        best = self.value + self.unexplained if ripples else self.value
+        gained = outcomes.inverse(best) - outcomes.inverse(torch.minimum(self.at_point, self.value))
         return gained.sort(-1).values
+
+    @property
+    def unexplained(self) -> Tensor:
+        """Standard deviation of what each sample's Gaussian process takes for noise, b x S; 0 where noise is known."""
+        gp, scale = self.several
+        std = gp.hyperparameters.noise.sqrt() * scale
+        if gp.known_noise is not None:
+            std = torch.where(gp.known_noise.isnan().any(-1), std, 0.0)
+        return std.movedim(0, -1).repeat_interleave(self.value.shape[-1] // len(std), -1)
 
 
 def sample_optimum(

@@ -25,8 +25,12 @@ class WhenSure:
 
     The probability is the surrogate's, from `DRAWS` functions that the observations allow for. It is asked after each
     trial once as many are complete as the initial design has (with the values of `fixed=`, if any), which takes longer
-    than a suggestion. On functions that suit the surrogate, bounds at 95 % held in 92 to 97 %; on those with many
-    narrow valleys, as Rastrigin's, it is too sure (docs/optimum.md).
+    than a suggestion.
+
+    What the surrogate takes for noise may be narrow valleys between the evaluations, as Rastrigin's. So the standard
+    deviation of noise that is not known counts toward the regret, and a run whose noise is larger than `regret` is not
+    stopped: give its standard error (`sem=`), or say that there is none (`noise="none"`). docs/optimum.md has how often
+    it was right.
 
     Args:
         regret: in the objective's own units.
@@ -45,7 +49,7 @@ class WhenSure:
 
     def satisfied_by(self, optimum: Optimum) -> bool:
         """Whether what is known is enough."""
-        return optimum.probability_of_regret_below(self.regret) >= self.probability
+        return optimum.probability_of_regret_below(self.regret, ripples=True) >= self.probability
 
     def __call__(self, optimizer: Optimizer, trial: Trial, fixed: Mapping[str, Any] | None = None) -> bool:
         """As a callback of `minimize`; with fixed values, of the optimum among parameters that have them."""

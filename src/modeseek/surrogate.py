@@ -411,7 +411,7 @@ def log_posterior(
     by_noise = alpha.square() - A.diagonal(dim1=-2, dim2=-1)
     grad_noise = 0.5 * noise * (by_noise if known is None else by_noise * known.isnan()).sum(-1)
 
-    z_lengthscale = (theta[..., :-1] - _lengthscale_loc(d)) / LENGTHSCALE_SCALE
+    z_lengthscale = (theta[..., :-1] - lengthscale_loc(d)) / LENGTHSCALE_SCALE
     of_noise, slope = prior.log_density(theta[..., -1])
     constant = d * (math.log(LENGTHSCALE_SCALE) + 0.5 * math.log(2 * math.pi))
     value = value - (0.5 * z_lengthscale.square() + theta[..., :-1]).sum(-1) - constant + of_noise
@@ -428,13 +428,13 @@ def _start(X: Tensor, log_lengthscale: float, log_noise: float) -> Tensor:
 
 
 def _prior_mode(X: Tensor, prior: NoisePrior) -> Tensor:
-    return _start(X, _lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, prior.start)
+    return _start(X, lengthscale_loc(X.shape[-1]) - LENGTHSCALE_SCALE**2, prior.start)
 
 
 def cold_starts(X: Tensor, prior: NoisePrior) -> Tensor:
     """Where a first fit starts: the prior's mode, its median, and short length-scales; 3 x b x (d+1)."""
     d = X.shape[-1]
-    median = _start(X, _lengthscale_loc(d), prior.start + 1)
+    median = _start(X, lengthscale_loc(d), prior.start + 1)
     return torch.stack([_prior_mode(X, prior), median, _start(X, math.log(0.2 * math.sqrt(d)), prior.start + 1)])
 
 
@@ -443,7 +443,8 @@ def theta_of(hyperparameters: Hyperparameters) -> Tensor:
     return torch.cat([hyperparameters.lengthscale, hyperparameters.noise[..., None]], -1).log()
 
 
-def _lengthscale_loc(d: int) -> float:
+def lengthscale_loc(d: int) -> float:
+    """Of the prior of log ℓ with d parameters."""
     return math.sqrt(2) + 0.5 * math.log(d)
 
 
