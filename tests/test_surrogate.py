@@ -8,13 +8,17 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import SingleTaskGP
 from botorch.models.utils.gpytorch_modules import get_covar_module_with_dim_scaled_prior
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 from torch import Tensor
 
 from modeseek import surrogate
+from modeseek.config import DMSConfig
 from modeseek.embedding import PLAIN, Embedding
+from modeseek.fitting import fit_mapped
 from modeseek.kernels import MATERN
 from modeseek.outcome_transforms import standardize
-from modeseek.surrogate import GP, Hyperparameters, evenly, evidence, fit, log_posterior
+from modeseek.surrogate import EXACT, GP, Hyperparameters, evenly, evidence, fit, log_posterior
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
 
@@ -235,3 +239,38 @@ def test_many_observations_of_one_input_are_no_obstacle() -> None:
     mu, sigma = gp.condition(X[:, :3]).posterior(X[:, :1])
     assert mu.isfinite().all()
     assert sigma.isfinite().all()
+
+
+def smooth(b: int = 1) -> tuple[Tensor, Tensor]:
+    X = torch.rand(b, 40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    return X, standardize(-(X - 0.4).square().sum(-1))
+
+
+def test_smooth_outcomes_are_believed_more_exactly_where_the_settings_say_so() -> None:
+    X, Y = smooth()
+    of = {name: fit_mapped(X, Y, DMSConfig(noise_prior=name, warp="never"))[0] for name in ("gamma", "exact")}
+    noise = {name: float(gp.hyperparameters.noise) for name, gp in of.items()}
+    assert 1e-8 * 0.999 < noise["exact"] < 0.99e-6 < noise["gamma"]
+    off = {name: float((gp.posterior(X)[0] - gp.y).abs().max()) for name, gp in of.items()}
+    assert off["exact"] < off["gamma"]
+
+
+def test_a_surrogate_with_hardly_any_noise_agrees_with_scikit_learn() -> None:
+    X, y = smooth()
+    x = torch.rand(1, 30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    gp = fit(X, y, embedding=ROUGH, prior=EXACT)
+    kernel = SklearnMatern(gp.hyperparameters.lengthscale[0].numpy(), nu=2.5)
+    twin = GaussianProcessRegressor(kernel, alpha=float(gp.hyperparameters.noise), optimizer=None)
+    mean = float(gp.mean)
+    twin.fit(X[0].numpy(), y[0].numpy() - mean)
+    mu, sigma = twin.predict(x[0].numpy(), return_std=True)
+    ours = gp.posterior(x)
+    torch.testing.assert_close(ours[0][0], torch.from_numpy(mu + mean), rtol=0, atol=1e-5)
+    torch.testing.assert_close(ours[1][0], torch.from_numpy(sigma), rtol=0, atol=1e-5)
+
+
+def test_a_batch_of_fits_with_hardly_any_noise_equals_the_fits_alone() -> None:
+    X, y = smooth(3)
+    x = torch.rand(3, 20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    together, alone = fit(X, y, embedding=ROUGH, prior=EXACT), fit(X[1:2], y[1:2], embedding=ROUGH, prior=EXACT)
+    torch.testing.assert_close(together.posterior(x)[0][1:2], alone.posterior(x[1:2])[0], rtol=0, atol=1e-4)

@@ -13,7 +13,7 @@ from modeseek.typing import LossWeight, Prediction, Refinement, Solver
 
 Data = Literal["pseudo", "observed", "nothing"]
 Warping = Literal["evidence", "always", "power", "never"]
-Prior = Literal["log-normal", "gamma"]
+Prior = Literal["log-normal", "gamma", "exact"]
 KernelName = Literal["se", "matern"]
 NetworkInputs = Literal["centred", "unit"]
 Weights = Literal["restart", "continue"]
@@ -62,7 +62,7 @@ class DMSConfig:
         kernel: of the Gaussian process: the squared exponential ("se"), or Matérn's with ν = 5/2 ("matern"), which
             takes functions for less smooth.
         noise_prior: of the noise variance: BoTorch's ("log-normal"), or one that also believes in outcomes without
-            noise ("gamma").
+            noise ("gamma"); or that down to a hundredth of the least variance, for smooth functions ("exact").
         choose_by: which choices of Categorical parameters come next: those with the greatest expected "improvement"
             (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one

@@ -75,7 +75,8 @@ class NoisePrior(NamedTuple):
 
 LOG_NORMAL = NoisePrior(-4.0, 1.0, -1.0, 0.0, 1e-4, -5.0)  # BoTorch's
 GAMMA = NoisePrior(0.0, math.inf, 0.1, 30.0, 1e-6, math.log(0.1 / 30))  # Gamma(1.1, 30), which Optuna's GPSampler has
-PRIORS = {"log-normal": LOG_NORMAL, "gamma": GAMMA}
+EXACT = GAMMA._replace(least=1e-8)  # outcomes off by 1e-4 standard deviations at least
+PRIORS = {"log-normal": LOG_NORMAL, "gamma": GAMMA, "exact": EXACT}
 
 Rho: TypeAlias = float | Tensor  # the weight of σ, one for all or b x 1
 
