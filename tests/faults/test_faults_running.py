@@ -264,7 +264,7 @@ def test_fault_47_a_first_value_that_is_never_a_number_stops_at_once(value, work
         minimize(f, BOX, 20, n_workers=workers, checkpoint=tmp_path / "run", **executor, **QUIET)
     assert isinstance(raised.value, TypeError)
     assert (type(value).__name__ if value is not None else "None") in str(raised.value)
-    assert len(calls) == workers
+    assert 1 <= len(calls) <= workers  # the second worker may not have begun by then
     first = Optimizer.load(tmp_path / "run").trials[0]
     assert first.state is TrialState.FAILED
 
