@@ -114,6 +114,22 @@ def test_samples_of_the_maximum_are_botorchs() -> None:
     torch.testing.assert_close(ours, theirs.T, atol=1e-7, rtol=0)
 
 
+def test_gibbon_looks_for_the_maximum_at_the_observed_inputs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As BoTorch does: a peak that was found is missed by random points in many dimensions."""
+    X = torch.rand(1, 60, 8, dtype=torch.float64, generator=generator())
+    X[:, 20:] = 0.5 + 0.02 * (X[:, 20:] - 0.5)
+    gp = fit(X, standardize(-(X - 0.5).square().sum(-1).sqrt()))
+    candidates = torch.rand(1, 200, 8, dtype=torch.float64, generator=generator(1))
+    monkeypatch.setattr(information, "CANDIDATES", candidates.shape[1])
+    torch.manual_seed(3)
+    theirs = qLowerBoundMaxValueEntropy(botorch_model(gp), candidate_set=candidates[0]).posterior_max_values
+    torch.manual_seed(3)
+    draws = Draws.of(generator(), (1,))
+    drawn = iter([candidates, torch.rand(10, 1, dtype=torch.float64).T])
+    monkeypatch.setattr(Draws, "rand", lambda *size, **options: next(drawn))
+    torch.testing.assert_close(information.gibbon(gp, draws).maxima, theirs.T, atol=1e-6, rtol=0)
+
+
 def test_ts_draws_from_the_joint_posterior() -> None:
     """Where a draw is highest of a few points, against exact samples of the joint posterior at these."""
     gp, count = case(2).gp, 4000

@@ -27,7 +27,7 @@ from modeseek.paths import optima
 from modeseek.surrogate import GP, OnGP, Rho
 
 SAMPLES_OF_MAXIMUM = 10  # f* of GIBBON, BoTorch's default
-CANDIDATES = 10_000  # on which they are sampled, the paper's
+CANDIDATES = 10_000  # on which they are sampled besides the observed inputs, the paper's
 OPTIMA = 100  # (x*, f*) of PES and JES, the paper's
 MIN_VARIANCE = 1e-10  # of f(x) once the optimum is known
 MIN_GIBBON = 1e-8  # Φ and variances in BoTorch's GIBBON
@@ -111,9 +111,14 @@ class BatchGIBBON(OnGP):
 
 
 def gibbon(gp: GP, draws: Draws) -> GIBBON:
-    """GIBBON with samples of f*."""
+    """GIBBON with samples of f*.
+
+    The observed inputs are candidates as well, as in BoTorch: in many dimensions no random point is as good as the best
+    of them, and f* would be sampled below what was seen.
+    """
     *batch, _, d = gp.X.shape
-    candidates = draws.rand(CANDIDATES, d, dtype=gp.X.dtype).to(gp.X).view(*batch, CANDIDATES, d)
+    anywhere = draws.rand(CANDIDATES, d, dtype=gp.X.dtype).to(gp.X).view(*batch, CANDIDATES, d)
+    candidates = torch.cat([anywhere, gp.X], -2)
     uniform = draws.rand(SAMPLES_OF_MAXIMUM, dtype=gp.X.dtype).to(gp.X).view(*batch, -1)
     return GIBBON(gp, sampled_maxima(*gp.posterior(candidates), uniform))
 
