@@ -118,7 +118,7 @@ def _add_measurements(commands: Commands) -> None:
     batches.add_argument("--task", type=names, help="(default: the four of the paper's Table 4)")
     batches.add_argument("--batch", type=sizes, help="(default: 1,8,30,128)")
     batches.set_defaults(run=_batches)
-    growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with d, n, m and S")
+    growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with each size")
     growth.add_argument("--batch", type=positive, default=1, help="replications side by side (default: 1)")
     growth.set_defaults(run=_growth)
     for command in (theory, distribution, draws, seconds, batches, growth):

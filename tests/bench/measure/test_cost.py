@@ -77,3 +77,21 @@ def test_measurements_become_tables_and_a_figure(tmp_path: Path, monkeypatch: py
         assert row["work"]["float64"] > row["work"]["fit"] > 0
     files = {path.name for path in write_report(tmp_path / "results", tmp_path / "report")}
     assert {"batches.csv", "growth.csv", "growth.png", "report.html"} <= files
+
+
+def test_each_size_of_the_model_is_changed_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[DMSConfig] = []
+
+    def note(observed: object, config: DMSConfig, repeats: int) -> list[dict[str, object]]:
+        seen.append(config)
+        return [{"seconds": 1.0, "stages": dict.fromkeys(STAGES, 0.2)}]
+
+    monkeypatch.setattr(cost, "_iterations", note)
+    found = list(measure_growth({"E": (3,), "L": (4,), "H": (5,), "m": (6,), "S": (7,)}))
+    assert [(row["size"], row["value"]) for row in found] == [("E", 3), ("L", 4), ("H", 5), ("m", 6), ("S", 7)]
+    sizes = [(config.epochs, config.steps, config.hidden, config.m, config.S) for config in seen]
+    assert sizes == [
+        (3, 15, 256, 800, 300), (20, 4, 256, 800, 300), (20, 15, 5, 800, 300), (20, 15, 256, 6, 300),
+        (20, 15, 256, 800, 7),
+    ]  # fmt: skip
+    assert {config.one_hill for config in seen} == {0.0}, "the model is trained whatever the data"

@@ -55,12 +55,12 @@ def test_measurements_of_growth_that_are_not_all_there_make_a_report(tmp_path: P
     few = [point("A", "d", 2)]
     some = [*(point("B", "n", n) for n in (20, 50, 100, 200)), point("B", "S", 50), point("B", "S", 100)]
     table = growth_table([*few, *some])
-    assert table.header == ["measured on", "batch", "d", "n", "m", "S"]
-    assert table.cells == [["A, 1 thread", "1", "", "", "", ""], ["B, 1 thread", "1", "", "1.00", "", ""]]
+    assert table.header == ["measured on", "batch", "d", "n", "m", "S", "E", "L", "H"]
+    assert table.cells == [["A, 1 thread", "1", *7 * [""]], ["B, 1 thread", "1", "", "1.00", *5 * [""]]]
     write(tmp_path / "results" / "growth.json", [*few, *some])
     write_report(tmp_path / "results", tmp_path / "report")
     lines = (tmp_path / "report" / "growth.csv").read_text().splitlines()
-    assert lines[:2] == ["measured on,batch,d,n,m,S", '"A, 1 thread",1,,,,']
+    assert lines[:2] == ["measured on,batch,d,n,m,S,E,L,H", '"A, 1 thread",1,,,,,,,']
     assert (tmp_path / "report" / "growth.png").exists()
 
 

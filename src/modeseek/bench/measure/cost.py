@@ -1,4 +1,4 @@
-"""What an iteration of DMS costs: in batches of replications beside its floor, and how it grows with d, n, m and S.
+"""What an iteration of DMS costs: in batches of replications beside its floor, and how it grows with each of its sizes.
 
 The floor of an iteration is the time that a device would need for its arithmetic, or for its traffic with memory where
 that is more, at the speeds that it reaches on large matrices in the same run. Only what cannot be left out is counted:
@@ -30,12 +30,15 @@ from modeseek.fitting import EVIDENCE_SIZE
 from modeseek.surrogate import ENOUGH, FEW, MANY
 
 BATCHES = (1, 8, 30, 128)
-BASE = {"d": 10, "n": 200, "m": 800, "S": 300}
+BASE = {"d": 10, "n": 200, "m": 800, "S": 300, "E": 20, "L": 15, "H": 256}
 GRID = {
     "d": (2, 5, 10, 20, 50, 100, 200),
     "n": (20, 50, 100, 200, 500, 1000, 2000),
     "m": (100, 200, 400, 800, 1600, 3200, 6400),
     "S": (50, 100, 200, 400, 800, 1600),
+    "E": (5, 10, 20, 40, 80, 160, 320),
+    "L": (5, 10, 20, 40, 80, 160, 320),
+    "H": (32, 64, 128, 256, 512, 1024, 2048),
 }
 STARTS = 2  # of a GP fit that has a last one to start from
 
@@ -117,13 +120,14 @@ def measure_batches(
 def measure_growth(
     grid: Mapping[str, Sequence[int]] = GRID, *, batch: int = 1, repeats: int = 3, device: str = "cpu"
 ) -> Iterator[Measurement]:
-    """Seconds per iteration of the default with one size changed at a time."""
+    """Seconds per iteration of the default with one size changed at a time, the model trained in each."""
     place = device_of(device)
     for size, values in grid.items():
         for value in values:
             at = BASE | {size: value}
             observed = _observed(batch, at["n"] + repeats, at["d"], place)
-            runs = _iterations(observed, DMSConfig(m=at["m"], S=at["S"]), repeats)
+            config = DMSConfig(m=at["m"], S=at["S"], epochs=at["E"], steps=at["L"], hidden=at["H"], one_hill=0.0)
+            runs = _iterations(observed, config, repeats)
             yield {
                 "size": size,
                 "value": value,

@@ -65,8 +65,8 @@ def sections(results: Path) -> list[Section]:
                 "growth",
                 "Growth of an iteration's cost",
                 "Seconds per iteration of the default with one size changed at a time from d = 10, n = 200, m = 800, "
-                "S = 300; the table has the exponents fitted to the upper half of each size's values, and to three at "
-                "least.",
+                "S = 300, E = 20 (epochs), L = 15 (solver steps), H = 256 (width); the table has the exponents fitted "
+                "to the upper half of each size's values, and to three at least.",
                 as_written(path)(growth_table)(growth),
                 as_written(path)(partial(draw_growth, growth)),
             )
@@ -165,7 +165,7 @@ def growth_table(measurements: Sequence[Measurement]) -> Table:
 
 
 def draw_growth(measurements: Sequence[Measurement], path: Path) -> list[Path]:
-    """Seconds per iteration over d, n, m and S, logarithmic, in all and by stage: a row per line of the table."""
+    """Seconds per iteration over each size, logarithmic, in all and by stage: a row per line of the table."""
     groups: dict[tuple[str, int], list[Measurement]] = {}
     for m in measurements:
         groups.setdefault((where(m), m["batch"]), []).append(m)
