@@ -217,6 +217,7 @@ def test_fault_49_when_nothing_is_feasible_the_least_violated_is_said() -> None:
     units = np.array([trial.unit for trial in result.trials]) + 0.1
     nearest = int((units / np.sqrt(np.square(units).mean(0))).sum(1).argmin())
     assert f"least violated by trial {nearest}" in str(result)
+    assert result.least_violated == result.trials[nearest]
     with pytest.raises(ms.TrialError, match="no trial is feasible"):
         _ = result.optimum
 

@@ -120,6 +120,26 @@ def test_a_point_that_an_equality_makes_of_fixed_values_comes_again() -> None:
         assert opt.ask(fixed={"a": 0.25}).params == {"a": 0.25, "b": 0.75}
 
 
+def test_a_point_without_the_parameters_of_other_branches_comes_again() -> None:
+    """Also where a parameter has one value only, and there is nothing to choose."""
+    parameters = {
+        "model": ms.Categorical(["svm", "forest"]),
+        "C": ms.Float(0.1, 10, when={"model": "svm"}),
+        "kind": ms.Categorical(["only"]),
+        "x": ms.Float(0, 1),
+        "y": ms.Float(0, 1),
+    }
+    chosen = {"model": "forest", "x": 0.25}
+    for limits in ([], [ms.Linear({"x": 1, "y": 1}, equals=1)]):
+        opt = ms.Optimizer(ms.Space(parameters, limits), seed=0, config=FAST)
+        fixed = chosen if limits else {**chosen, "y": 0.75}
+        asked = [*opt.ask(2, fixed=fixed), opt.ask(fixed=fixed)]
+        assert all(trial.params == {**chosen, "y": 0.75, "kind": "only"} for trial in asked)
+        assert len(asked) == 3
+        svm = [opt.ask(fixed={**fixed, "model": "svm"}).params["C"] for _ in range(2)]
+        assert svm[0] != svm[1]
+
+
 def test_used_up_values_are_named() -> None:
     space = ms.Space({"machine": ms.Categorical(["A", "B"]), "k": ms.Int(1, 3)})
     opt = ms.Optimizer(space, seed=0, config=FAST)

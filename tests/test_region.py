@@ -115,6 +115,17 @@ def test_continuous_and_whole_numbers_in_one_constraint() -> None:
     assert all(meets_mixed(params) for params in opt.optimum(draws=8).samples)
 
 
+def test_an_inequality_of_continuous_and_whole_numbers_holds_exactly() -> None:
+    limit = Linear({"x": 0.5, "y": -0.4, "n": -1.4}, upper=-13.6)
+    space = Space({"x": Float(-0.69, 0.7), "y": Float(1.22, 1.93), "n": Float(3.75, 12.36, step=0.1)}, [limit])
+    over = {"x": -0.02134213109571992, "y": 1.5983223361300718, "n": 9.25}
+    assert limit.total(over) > -13.6  # by 1e-13: on the cube, within the last digits
+    placed = Region(space)._on_lattice(space.encode(over))  # the last step of `settle`
+    assert placed is not None
+    assert limit.total(space.decode(placed)) <= -13.6
+    assert space.decode(placed) == pytest.approx(over)
+
+
 def test_many_whole_numbers_and_a_continuous_one_need_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integer programs take minutes here."""
     monkeypatch.setattr("modeseek.region.nearest_on_lattice", None)
@@ -221,6 +232,16 @@ def test_fault_48_fixed_values_that_a_function_refuses() -> None:
         opt.ask(fixed={"x": 0.01})
     assert opt.trials == []
     assert opt.ask(fixed={"x": 0.5, "y": 0.85}).params == {"x": 0.5, "y": 0.85}
+
+
+def test_fault_48_a_function_refuses_what_an_equality_makes_of_fixed_values() -> None:
+    def little(p: dict[str, float]) -> bool:
+        return p["b"] < 0.5
+
+    opt = optimizer(Space({"a": Float(0, 1), "b": Float(0, 1)}, [Linear({"a": 1, "b": 1}, equals=1), little]))
+    with pytest.raises(ms.SpaceError, match=r"\{'a': 0.25\} is not feasible by .*little"):
+        opt.ask(fixed={"a": 0.25})
+    assert opt.ask(fixed={"a": 0.75}).params == {"a": 0.75, "b": 0.25}
 
 
 def test_more_whole_numbers_than_integer_programs_tell_apart() -> None:

@@ -116,10 +116,16 @@ class Polytope:
         """Its dimension."""
         return self.basis.shape[-1]
 
-    def contains(self, y: Tensor, tolerance: float = 1e-9) -> Tensor:
-        """Which points (... x d) are inside: ..."""
+    def contains(self, y: Tensor, tolerance: float = 1e-9, margin: float | None = None) -> Tensor:
+        """Which points (... x d) are inside: ...
+
+        Args:
+            tolerance: how far outside counts as inside.
+            margin: how far from the border of inequalities they must be instead; None: no matter.
+        """
         total = y @ self.C.mT
-        within = ((total >= self.lo - tolerance) & (total <= self.hi + tolerance)).all(-1)
+        over = tolerance if margin is None else torch.where(self.lo == self.hi, tolerance, -margin)
+        within = ((total >= self.lo - over) & (total <= self.hi + over)).all(-1)
         return within & ((y >= self.lower - tolerance) & (y <= self.upper + tolerance)).all(-1)
 
     def inside(self, y: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from modeseek.draws import Draws, Randomness
 from modeseek.errors import ParameterError, SpaceError
 from modeseek.lbfgs import Objective, descend_in_cube
 from modeseek.linear import Linear, is_feasible, name_of
-from modeseek.polytope import Empty, Limits, Polytope, nearest_on_lattice
+from modeseek.polytope import MARGIN, Empty, Limits, Polytope, nearest_on_lattice
 from modeseek.spg import spg
 from modeseek.typing import Array, Params
 
@@ -71,7 +71,7 @@ class Region:
         self._dense = True
         if linear:
             self._restrict(linear)
-        if self.fixed and not bool(self.free.any()) and not len(self.settle(np.full((1, space.d), 0.5))):
+        if self.is_chosen_point and not len(self.settle(np.full((1, space.d), 0.5))):
             names = ", ".join(map(name_of, self._functions))
             raise SpaceError(f"{self.fixed} is not feasible by {names}")
 
@@ -109,7 +109,23 @@ class Region:
     @property
     def is_chosen_point(self) -> bool:
         """Whether fixed values, with what equalities make of them, leave nothing to search."""
-        return bool(self.fixed) and (not bool(self.free.any()) or (self.polytope is not None and self.polytope.k == 0))
+        if not self.fixed:
+            return False
+        idle = self.free.numpy() & ~self._is_open()
+        decided = self.polytope is not None and self.polytope.k == int((idle & ~self._involved).sum())
+        return decided or bool((idle == self.free.numpy()).all())
+
+    def _is_open(self) -> NDArray[np.bool_]:
+        """Which coordinates (d) have several values beside the fixed ones, and may exist."""
+        space, values = self.space, dict(self.fixed)
+        several = np.zeros(space.d, dtype=bool)
+        for name in space.conditions.order:
+            if name not in values and space.conditions.exists(name, values):
+                if space[name].size == 1:
+                    values[name] = space[name].decode(0.5)
+                else:
+                    several[space.coordinates.index(name)] = True
+        return several
 
     def _share_of_sobol(self) -> float:
         points = self.placed(sobol(SPREAD, self.space.d, torch.Generator(CPU).manual_seed(0)))
@@ -291,7 +307,9 @@ class Region:
         """The nearest point (d) that meets the linear constraints with the values that discrete parameters have."""
         whole = self._involved & (self._counts > 0)
         mixed = bool((self._involved & ~whole).any())
-        if self._contains(torch.from_numpy(point), LAST_DIGITS if mixed else SAME):
+        assert self.polytope is not None
+        near = (LAST_DIGITS, MARGIN / 2) if mixed else (SAME,)
+        if self.polytope.contains(torch.from_numpy(point), *near):
             return point
         for values in self._values(whole, point, mixed):
             found = np.where(whole, values, point)

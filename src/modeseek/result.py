@@ -72,6 +72,11 @@ class Result:
         """The feasible trials that no other one beats in every objective, by number."""
         return self._history().front(self.direction)
 
+    @property
+    def least_violated(self) -> Trial | None:
+        """The complete trial nearest to meeting the black-box constraints; None where no trial is complete."""
+        return self._history().least_violated()
+
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
         """The best parameters that have these values: `result.best_for(machine="B")`, or a dict.
 
@@ -145,7 +150,7 @@ class Result:
         return lines
 
     def _without_best(self) -> list[str]:
-        nearest = self._history().least_violated()
+        nearest = self.least_violated
         if nearest is None or nearest.constraints is None:
             return ["no trial is complete"]
         said = f"no trial is feasible; least violated by trial {nearest.number}: {_row(nearest.constraints)}"

@@ -26,6 +26,8 @@ from forked import Forked
 from forked import run as run_forked
 from modeseek.commands import main
 from modeseek.commands.optimize.run import GRACE
+from modeseek.commands.optimize.show import summary
+from modeseek.fronts import hypervolume
 from modeseek.integrations.optuna import DMSSampler
 from shared import until
 
@@ -195,6 +197,21 @@ def test_known_constraints_and_fixed_values_hold_from_the_first_trial_on(capsys:
     assert "no configuration with" in capsys.readouterr().err
 
 
+def test_the_best_with_fixed_values_is_said_at_the_end_and_by_show(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["optimize", "objectives:loss", *RUN]
+    assert main([*run, "--trials", "2", "--fixed", "act=relu"]) == 0  # tanh costs 1 more
+    assert main([*run, "--trials", "4", "--fixed", "act=tanh", "--fixed", "units=200", "--fixed", "lr=0.1"]) == 0
+    assert "best with act='tanh', units=200, lr=0.1: value 5.64" in capsys.readouterr().out
+    study = optuna.load_study(study_name="objectives:loss", storage="sqlite:///modeseek.db")
+    assert "best with act='tanh': value 5.64" in summary(study, {"act": "tanh"})
+    assert "best with" not in summary(study, {"act": "relu"}), "it is the best of all"
+    assert main(["optimize", "--show", "--space", "space.toml", "--fixed", "units=60"]) == 0
+    assert "no feasible trial with units=60" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["optimize", "--show", "--fixed", "act=tanh"])
+    assert "needs --space" in capsys.readouterr().err
+
+
 def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
     run = ["optimize", "objectives:bounded", *RUN, "--trials", "6"]
     assert main(run) == 0
@@ -215,11 +232,20 @@ def test_a_study_of_two_objectives_ends_in_a_front(capsys: pytest.CaptureFixture
     assert f"front of {len(study.best_trials)}" in said.out
     assert all(f"(trial {trial.number})" in said.out for trial in study.best_trials)
     assert main([*run, "--trials", "6"]) == 0, "the study keeps its directions"
+    assert main([*run, "--trials", "7", "--reference=1,-9"]) == 0
+    study = optuna.load_study(study_name="objectives:both", storage="sqlite:///modeseek.db")
+    volume = hypervolume([trial.values for trial in study.best_trials], [-1, 1], [1, -9])
+    assert f"hypervolume {volume:.6g};" in capsys.readouterr().out
+    for wrong in ("1", "1,2,3", "1,nan"):
+        assert main([*run, "--trials", "7", f"--reference={wrong}"]) == 1
+        assert "reference must be 2 finite numbers" in capsys.readouterr().err
     assert main([*run, "--trials", "6", "--direction", "minimize"]) == 1
     assert "use --direction minimize,maximize" in capsys.readouterr().err
     assert main([*run, "--trials", "9", "--stop-regret", "0.1"]) == 1
     assert "one objective" in capsys.readouterr().err
-    assert main(["optimize", "objectives:both", "--show", "--plot", "front.png"]) == 0
+    capsys.readouterr()
+    assert main(["optimize", "objectives:both", "--show", "--plot", "front.png", "--reference=1,-9"]) == 0
+    assert f"hypervolume {volume:.6g};" in capsys.readouterr().out
     assert Path("front.png").stat().st_size > 1000
 
 

@@ -27,6 +27,7 @@ from modeseek.errors import (
     IndependentSamplingWarning,
     MissingExtraError,
     ParameterError,
+    SpaceError,
 )
 from modeseek.integrations import optuna as integration
 from modeseek.integrations.optuna import DMSSampler
@@ -647,6 +648,41 @@ def test_fixed_values_that_make_no_sense_are_refused_with_the_sampler(fixed: dic
     """They were left out, or violated the constraints, in silence."""
     with pytest.raises(ValueError, match=message):
         sampler(space=MIXTURE, fixed=fixed)
+
+
+def test_fixed_choices_that_a_function_refuses_are_named_as_they_are() -> None:
+    def small(params: dict[str, object]) -> bool:
+        return params["kind"] == "x"
+
+    space = Space({"a": Float(0, 1), "kind": Categorical(["x", "y"])}, [small])
+    study = optuna.create_study(sampler=sampler(space=space, fixed={"kind": "y"}))
+    with pytest.raises(SpaceError, match=r"points with \{'kind': 'y'\} is feasible by .*small"):
+        study.ask({"a": optuna.distributions.FloatDistribution(0, 1)})
+
+
+def test_the_reference_point_of_several_objectives() -> None:
+    """In the study's own units, as in `Optimizer`."""
+    study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler(reference=[0.3, 0.0]))
+    optimizer = Optimizer(Space({"x": Float(0, 1)}), direction=["minimize", "maximize"], reference=[0.3, 0.0])
+    for x in (0.1, 0.4, 0.8):
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={"x": x}, distributions={"x": optuna.distributions.FloatDistribution(0, 1)}, values=[x, x]
+            )
+        )
+        optimizer.tell_params({"x": x}, [x, x])
+    own = study.sampler._codec(study, study.sampler.infer_relative_search_space(study, None)).read(study)
+    known = optimizer._trials.history(optimizer.direction, optimizer.reference)
+    assert own.reference is not None
+    assert own.reference == pytest.approx(known.reference)
+    one = optuna.create_study(sampler=sampler(reference=[0.3, 0.0]))
+    with pytest.raises(ConfigError, match="reference is for several objectives"):
+        one.ask().suggest_float("x", 0, 1)
+    with pytest.raises(ConfigError, match="finite numbers"):
+        sampler(reference=[math.nan, 1])
+    three = optuna.create_study(directions=["minimize"] * 3, sampler=sampler(reference=[0.3, 0.0]))
+    with pytest.raises(ConfigError, match="3 finite numbers"):
+        three.ask().suggest_float("x", 0, 1)
 
 
 def test_a_dict_is_not_a_space() -> None:

@@ -17,13 +17,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
 from modeseek.earlier import Told, read
-from modeseek.errors import ConfigError, IndependentSamplingWarning, ModeseekWarning, SpaceExhausted, TrialError
-from modeseek.fronts import MOST
+from modeseek.errors import (
+    ConfigError,
+    IndependentSamplingWarning,
+    ModeseekWarning,
+    SpaceError,
+    SpaceExhausted,
+    TrialError,
+)
+from modeseek.fronts import MOST, as_reference
 from modeseek.history import History, fresh
 from modeseek.improvement import ImprovementGP
 from modeseek.knowledge import Knowledge
@@ -65,7 +73,7 @@ class DMSSampler(Configured, BaseSampler):
     trials with a finite value are its data; failed and pruned ones are not, as in Optuna's GPSampler, but no point is
     proposed twice while there is another. Constraints set by `trial.set_constraint` (at most 0 where feasible) are
     modelled too; one that a trial did not set counts as met, as in `study.best_trial`. Of several objectives it looks
-    for what adds most to the hypervolume of the front, above a reference point inferred from it.
+    for what adds most to the hypervolume of the front, above a reference point, given or inferred from it.
 
     Args:
         seed: a whole number; with it and the trials so far, a trial's number decides what is proposed. None draws one.
@@ -87,6 +95,8 @@ class DMSSampler(Configured, BaseSampler):
             in some trials only, and no value of another parameter says in which.
         deterministic_objective: as in GPSampler, the objective has no noise.
         prior: by name, where the optimum is believed to be, as in `Optimizer`; with `space` from the first trial on.
+        reference: of several objectives, a number for each, as in `Optimizer`: what is worse in any of them is worth
+            nothing. None: it is inferred from the front.
         transfer: earlier studies on related tasks, one or a list: studies of Optuna's, or what `Optimizer` takes. Their
             trials are read when the sampler is made. Values without a direction of their own are to be minimized.
     """
@@ -108,6 +118,7 @@ class DMSSampler(Configured, BaseSampler):
         deterministic_objective: bool = False,
         prior: Mapping[str, Any] | None = None,
         transfer: Any = None,
+        reference: ArrayLike | None = None,
     ) -> None:
         if independent_sampler is not None and not isinstance(independent_sampler, BaseSampler):
             raise ConfigError(f"independent_sampler must be a sampler of Optuna's, not {independent_sampler!r}")
@@ -134,6 +145,7 @@ class DMSSampler(Configured, BaseSampler):
         self._prior, self._studies = dict(prior or {}), earlier_studies(transfer)
         if space is not None:
             Knowledge.of(space, prior, self._studies or None)  # which refuses what makes no sense
+        self._reference = None if reference is None else as_reference(reference, max(np.size(reference), 2))
         self._independent_sampler = independent_sampler
         self._constraints_func = constraints_func
         self._proposers: dict[tuple[str, int], Proposer] = {}
@@ -197,6 +209,7 @@ class DMSSampler(Configured, BaseSampler):
         All of them where the sampler was given the space.
         """
         check_objectives(study)
+        self._reference_of(study)
         if self._space is not None:
             return {name: distribution(self._space[name]) for name in self._space}
         known = search_space_of(study.get_trials(deepcopy=False))
@@ -205,10 +218,15 @@ class DMSSampler(Configured, BaseSampler):
 
     def _codec(self, study: Study, search_space: Distributions) -> Codec:
         """Between the study's parameters and the cube."""
+        reference = self._reference_of(study)
         if self._space is not None:
-            return Codec.of(search_space, self._space)
+            return Codec.of(search_space, self._space, reference)
         known = search_space_of(study.get_trials(deepcopy=False)).within(search_space)
-        return Codec(known.distributions, known.when)
+        return Codec(known.distributions, known.when, reference=reference)
+
+    def _reference_of(self, study: Study) -> Array | None:
+        """The reference point; ConfigError where it is not one of the study's objectives."""
+        return None if self._reference is None else as_reference(self._reference, len(study.directions))
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         """The trial's point: of the Sobol sequence at first, then of DMS."""
@@ -283,8 +301,11 @@ class DMSSampler(Configured, BaseSampler):
         """
         proposer = self._proposer(study, codec)
         fixed = codec.fixed(self._fixed, trial)
-        with proposer.holding(fixed if len(fixed) < codec.space.d else None):  # else nothing is left to choose
-            return self._announced(proposer, study, trial, codec)
+        try:
+            with proposer.holding(fixed if len(fixed) < codec.space.d else None):  # else nothing is left to choose
+                return self._announced(proposer, study, trial, codec)
+        except SpaceError as error:
+            raise type(error)(codec.said(error, fixed)) from error
 
     def _announced(self, proposer: Proposer, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
         point, pending = self._point(proposer, study, trial, codec)

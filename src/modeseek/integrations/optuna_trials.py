@@ -37,6 +37,7 @@ class Codec:
         search_space: the parameters, with Optuna's distributions.
         when: under which values of others a parameter exists, in the numbers that Optuna stores.
         constraints: known ones, of parameters as the objective gets them.
+        reference: of several objectives a number each, in their own units; None: it is inferred from the front.
     """
 
     def __init__(
@@ -44,15 +45,17 @@ class Codec:
         search_space: Distributions,
         when: dict[str, Values] | None = None,
         constraints: Sequence[Constraint] = (),
+        reference: Array | None = None,
     ) -> None:
         self.search_space, self._when, self._constraints = search_space, when or {}, constraints
+        self._reference = reference
         inner = [c if isinstance(c, Linear) else self._inner(c) for c in constraints]
         self.space = Space(
             {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}, inner
         )
 
     @classmethod
-    def of(cls, search_space: Distributions, space: Space) -> Codec:
+    def of(cls, search_space: Distributions, space: Space, reference: Array | None = None) -> Codec:
         """With the conditions and constraints of a space whose parameters these are."""
         when = {
             name: {
@@ -61,7 +64,7 @@ class Codec:
             }
             for name in search_space
         }
-        return cls(search_space, {name: w for name, w in when.items() if w}, space.constraints)
+        return cls(search_space, {name: w for name, w in when.items() if w}, space.constraints, reference)
 
     def _inner(self, feasible: Feasible) -> Feasible:
         """The same function, of indices of choices."""
@@ -87,6 +90,10 @@ class Codec:
                         _exactly(distribution, distribution.to_internal_repr(given[name]))
                     )
         return found
+
+    def said(self, error: SpaceError, fixed: dict[str, Any]) -> str:
+        """What an error of our space says of fixed values, with the choices themselves."""
+        return str(error).replace(repr(fixed), repr(self._external(fixed)))
 
     @property
     def shown(self) -> Space:
@@ -150,6 +157,7 @@ class Codec:
             lost=[unit for other, unit in placed if other.state.is_finished() and not is_data(other)],
             proposed=[unit for other, unit in placed if self._is_whole(other)],
             sem=sem if len(signs) > 1 else sem[:, 0],
+            reference=None if self._reference is None else self._reference * signs,
         )
 
     def _is_whole(self, trial: FrozenTrial) -> bool:

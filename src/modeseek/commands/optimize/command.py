@@ -49,7 +49,7 @@ def add_command(commands: Commands) -> None:
         help="tune a function of yours: resumable, with any number of workers",
         usage="modeseek optimize MODULE:FUNCTION --space FILE [options]\n"
         "       modeseek optimize [MODULE:FUNCTION] --show [--storage URL] [--study NAME] [--space FILE]\n"
-        "           [--plot FILE]",
+        "           [--fixed NAME=VALUE] [--reference R1,R2] [--plot FILE]",
         description="Find the parameters (a dict) for which a Python function returns the best number. Trials are\n"
         "kept in an Optuna study, by default in a SQLite file; the same command resumes where it stopped.",
         epilog=EPILOG,
@@ -97,6 +97,13 @@ def add_command(commands: Commands) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a value that a parameter has in all trials of this command; the others are searched (repeatable)",
+    )
+    optimize.add_argument(
+        "--reference",
+        type=_reference,
+        metavar="R1,R2",
+        help="of several objectives, what is worse in any of them is worth nothing; --reference=-1,2 where it begins "
+        "with a minus (default: inferred from the front)",
     )
     optimize.add_argument(
         "--known",
@@ -151,6 +158,13 @@ def _directions(text: str) -> list[Direction]:
     return directions
 
 
+def _reference(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers, as in 4,0.5") from error
+
+
 def _evaluates_here(options: argparse.Namespace) -> bool:
     return options.workers == 1 and not options.show
 
@@ -158,6 +172,8 @@ def _evaluates_here(options: argparse.Namespace) -> bool:
 def _run(options: argparse.Namespace) -> None:
     if not options.show and (options.objective is None or options.space is None):
         options.usage_error("MODULE:FUNCTION and --space are needed, unless --show is given")
+    if options.show and options.fixed and options.space is None:
+        options.usage_error("--fixed with --show needs --space, which says what values there are")
     if options.plot and not options.show:
         options.usage_error("--plot is the plot of --show; give both")
     try:
@@ -172,10 +188,11 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace) -> None:
     from modeseek.commands.optimize.show import show
-    from modeseek.commands.optimize.space_file import read_space
+    from modeseek.commands.optimize.space_file import read_fixed, read_space
 
     space = None if options.space is None else read_space(options.space)
-    show(options.storage, options.study or options.objective, options.plot, space)
+    fixed = {} if space is None else read_fixed(options.fixed, space)
+    show(options.storage, options.study or options.objective, options.plot, space, fixed, options.reference)
 
 
 def _optimize(options: argparse.Namespace) -> None:
@@ -200,6 +217,7 @@ def _optimize(options: argparse.Namespace) -> None:
         noise=options.noise,
         fixed=read_fixed(options.fixed, space),
         prior=prior,
+        reference=options.reference,
     )
     study = optimize(
         settings,
@@ -212,4 +230,4 @@ def _optimize(options: argparse.Namespace) -> None:
         known=options.known,
         transfer=options.transfer,
     )
-    print(summary(study))
+    print(summary(study, settings.fixed, settings.reference))

@@ -37,6 +37,7 @@ class Job:
         seed, config, n_startup_trials, device, threads, n_trials, fixed, prior, transfer: see `DMSSampler`; the seed
             None is the study's, which a new study draws.
         noise: "none" for a deterministic objective.
+        reference: of several objectives a number each; see `DMSSampler`.
     """
 
     objective: str
@@ -53,6 +54,7 @@ class Job:
     fixed: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
     transfer: Sequence[Told] = ()
+    reference: Sequence[float] | None = None
 
     @property
     def says_more(self) -> bool:
@@ -86,6 +88,7 @@ def evaluator(settings: Job, storage: BaseStorage, interrupts: Interrupts) -> It
         fixed=settings.fixed,
         prior=settings.prior,
         transfer=settings.transfer or None,
+        reference=settings.reference,
     )
     study = optuna.load_study(study_name=settings.study, storage=storage, sampler=sampler)
 

@@ -28,6 +28,7 @@ from modeseek.execution.evaluate import type_error
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
+from modeseek.fronts import as_reference
 from modeseek.stopping import WhenSure
 from modeseek.trials import Direction
 
@@ -109,6 +110,8 @@ def _opened(
     directions = directions_for(storage, name, direction, sources)
     if told and len(directions) > 1:
         raise ConfigError("--transfer is for one objective; leave it out")
+    if settings.reference is not None:
+        as_reference(settings.reference, len(directions))  # which says how many numbers it takes
     study, seed = store.open_study(storage, name, directions, space, settings.seed)
     add_known(study, space, sources)
     return study, replace(settings, seed=seed, transfer=told)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -18,6 +18,7 @@ from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import open_storage
 from modeseek.commands.optimize.store import SPACE, best_value, directions_of, known_trials, load_study
 from modeseek.errors import ConfigError, SpaceNeeded, TrialError
+from modeseek.fronts import as_reference, hypervolume
 from modeseek.integrations.optuna_trials import constraints_of
 from modeseek.space import Space
 from modeseek.trials import least_violation
@@ -26,48 +27,66 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def show(storage: str, name: str | None, picture: Path | None = None, space: Space | None = None) -> Path:
+def show(
+    storage: str,
+    name: str | None,
+    picture: Path | None = None,
+    space: Space | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    reference: Sequence[float] | None = None,
+) -> Path:
     """Print the summary of a study (None: the only one there) and write its picture, by default `<study>.png`.
 
     Where functions are among its known constraints, the space is needed to say where the optimum lies: a study only has
     their names, and what a storage names is not imported.
+
+    Args:
+        fixed: values of parameters of the space: what is best, and where the optimum lies, with these values.
+        reference: of several objectives, the point above which the hypervolume is.
     """
     study = load_study(open_storage(storage, existing=True), name)
-    print(summary(study))
+    print(summary(study, fixed, reference))
     from modeseek.integrations.optuna import DMSSampler  # here: `summary` has no need of torch
 
     if space is not None:
         check_space(study, space)
-    try:
-        stored = study.user_attrs.get(SPACE)
-        space = Space.from_dict(stored) if space is None and stored is not None else space
-        print(DMSSampler(seed=0, space=space).optimum(study))
-    except SpaceNeeded:
-        print("where the optimum lies: give --space FILE too, since a known constraint is a function")
-    except (TrialError, ConfigError):  # several objectives have no optimum
-        pass
+    if len(study.directions) == 1:  # several objectives have no optimum
+        try:
+            stored = study.user_attrs.get(SPACE)
+            space = Space.from_dict(stored) if space is None and stored is not None else space
+            print(DMSSampler(seed=0, space=space, fixed=fixed).optimum(study))
+        except SpaceNeeded:
+            print("where the optimum lies: give --space FILE too, since a known constraint is a function")
+        except (TrialError, ConfigError):  # nothing is complete, or feasible, yet
+            pass
     picture = picture or Path(re.sub(r"[^\w.-]+", "-", study.study_name) + ".png")
     _draw(study, picture)
     print(f"picture: {picture.resolve()}")
     return picture
 
 
-def summary(study: optuna.Study) -> str:
-    """Trials by state, and the best one."""
+def summary(
+    study: optuna.Study, fixed: Mapping[str, Any] | None = None, reference: Sequence[float] | None = None
+) -> str:
+    """Trials by state, and the best one; arguments as in `show`."""
     trials = study.get_trials(deepcopy=False)
     counts = Counter(trial.state.name.lower() for trial in trials)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     direction = ", ".join(directions_of(study))
     known = f", {len(there)} of them known beforehand" if (there := known_trials(study)) else ""
     lines = [f"study {study.study_name!r} ({direction}): {len(trials)} trials ({states or 'none'}){known}"]
+    if reference is not None:
+        as_reference(reference, len(study.directions))
     if len(study.directions) > 1 and (front := study.best_trials):
-        lines.append(f"front of {len(front)} trials; their values and parameters:")
+        signs = [1 if direction == StudyDirection.MAXIMIZE else -1 for direction in study.directions]
+        volume = hypervolume([trial.values for trial in front], signs, reference)
+        lines.append(f"front of {len(front)} trials, hypervolume {volume:.6g}; their values and parameters:")
         lines += [f"  {_numbers(t.values)}  {t.params} (trial {t.number})" for t in sorted(front, key=_by_values)]
         return "\n".join(lines)
     if best_value(study) is not None:
         best = study.best_trial
         lines.append(f"best value {best.value:.6g} (trial {best.number})")
-        return "\n".join([*lines, *_listed(best)])
+        return "\n".join([*lines, *_listed(best), *_of_fixed(study, fixed or {}, best)])
     done = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     if not done:
         return "\n".join([*lines, "no trial is complete"])
@@ -75,6 +94,26 @@ def summary(study: optuna.Study) -> str:
     nearest = least_violation(limits)
     lines.append(f"no trial is feasible; least violated by trial {done[nearest].number}: {limits[nearest]}")
     return "\n".join([*lines, *_listed(done[nearest])])
+
+
+def _of_fixed(study: optuna.Study, fixed: Mapping[str, Any], best: FrozenTrial) -> list[str]:
+    """The best feasible trial that has the fixed values, where that is not the best of all."""
+    if not fixed:
+        return []
+    named = ", ".join(f"{name}={value!r}" for name, value in fixed.items())
+    these = [
+        trial
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if all(limit <= 0 for limit in constraints_of(trial).values())
+        and all(name in trial.params and trial.params[name] == value for name, value in fixed.items())
+    ]
+    if not these:
+        return [f"no feasible trial with {named}"]
+    sign = 1 if study.direction == StudyDirection.MINIMIZE else -1
+    first = min(these, key=lambda trial: (sign * trial.values[0], trial.number))
+    if first.number == best.number:
+        return []
+    return [f"best with {named}: value {first.value:.6g} (trial {first.number})", *_listed(first)]
 
 
 def _by_values(trial: FrozenTrial) -> list[float]:
