@@ -286,6 +286,22 @@ def test_without_noise_the_recommended_trial_is_the_best(tmp_path: Path) -> None
         ms.Optimizer(space, noise="low")  # type: ignore[arg-type]
 
 
+def test_a_value_that_says_nothing_leaves_the_others_as_they_are() -> None:
+    """A standard error whose square is no number, alone and beside others, with and without a shape of outcomes."""
+    for config in (SMALLEST, DMSConfig.fast()):
+        predicted = []
+        for sem in (1e20, 1e300):
+            opt = ms.Optimizer(ms.Space({"x": ms.Float(0, 1)}), seed=0, config=config)
+            for i in range(8):
+                opt.tell_params({"x": i / 7}, (i / 7 - 0.3) ** 2, sem=sem if i == 3 else 0.01)
+            predicted.append(opt.predict({"x": 0.3}))
+        assert predicted[1] == pytest.approx(predicted[0])
+    alone = ms.Optimizer(ms.Space({"x": ms.Float(0, 1)}), seed=0, config=SMALLEST)
+    for i in range(3):
+        alone.tell_params({"x": i / 2}, float(i), sem=1e300)
+    assert all(map(math.isfinite, alone.predict({"x": 0.3})))
+
+
 def test_standard_errors_are_kept(tmp_path: Path) -> None:
     def f(x: np.ndarray) -> Any:
         return ms.Outcome(float(x[0]), sem=0.1)
