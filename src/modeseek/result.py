@@ -162,7 +162,9 @@ class Result:
 
     def __repr__(self) -> str:
         best = f"best={self.best!r}" if isinstance(self.direction, str) else f"front of {len(self.front)}"
-        return f"<Result: {self.direction}, {len(self.trials)} trials, {best}, stopped={self.stopped!r}>"
+        return (
+            f"<Result: {self.direction}, {html.counted(self.trials, states=False)}, {best}, stopped={self.stopped!r}>"
+        )
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per trial: number, state, origin, value, error, times, and `params_<name>` for each parameter.
@@ -232,6 +234,7 @@ class Result:
             ax.scatter(np.array(number)[~feasible], values[~feasible], s=14, alpha=0.5, marker="x", label="infeasible")
         ax.step(number, best, where="post", label="best so far")
         ax.set_xlabel("evaluations")
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         ax.set_ylabel("value")
         if pictures.wants_log(values, self.direction):
             ax.set_yscale("log")
