@@ -363,7 +363,35 @@ def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None
     result = ms.minimize(sphere, opt.space, 1, seed=0, known=known, config=SMALLEST, progress=False)
     assert result.recommended is not None
     assert result.expected == pytest.approx(told_and(opt, result).predict(result.recommended.params))
-    assert f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}" in str(result)
+    said = (
+        f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}; while that is too much, measure it again"
+    )
+    assert said in str(result).splitlines()
+    assert said in result._repr_html_()
+
+
+def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
+    """Where it is the recommended one, its value is still part luck; not without noise, or where nobody can tell."""
+    for sem, noise, count, says in (
+        (0.05, "fitted", 5, True),
+        (0.0, "fitted", 5, False),
+        (None, "none", 5, False),
+        (None, "fitted", 1, False),
+    ):
+        known = [([x], ms.Outcome(4 * abs(x - 0.5), sem=sem)) for x in np.linspace(0, 1, 5)[:count]]
+        result = ms.minimize(
+            lambda x, sem=sem: ms.Outcome(2.0, sem=sem),
+            LINE,
+            1,
+            known=known,
+            noise=noise,
+            config=SMALLEST,
+            seed=0,
+            progress=False,
+        )  # type: ignore[call-overload]
+        assert result.recommended == result.best
+        assert (result.expected is not None) == says
+        assert ("expected of the best trial, under noise: " in str(result)) == says
 
 
 def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:

@@ -42,7 +42,7 @@ class Result:
         best: the feasible trial with the best observed value; None when there is none, or several objectives.
         recommended: the feasible trial with the best posterior mean, the safer choice under noise; the best one where
             the outcomes do not speak for noise; None likewise.
-        expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
+        expected: mean and standard deviation of the objective at `recommended`, where the outcomes speak for noise.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING. Those that no
             longer lie in a space that got narrower (`trial.in_space` is False) are here, and nowhere else.
@@ -120,11 +120,13 @@ class Result:
         if self.best.constraints:
             count = sum(trial.feasible for trial in self.trials)
             lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
-        if self.recommended is not None and self.recommended.number != self.best.number:
+        differs = self.recommended is not None and self.recommended.number != self.best.number
+        if differs and self.recommended is not None:
             lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
-            if self.expected is not None:
-                mean, std = self.expected
-                lines.append(f"  expected there: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
+        if self.expected is not None:
+            mean, std = self.expected
+            of_what = "there" if differs else "of the best trial, under noise"
+            lines.append(f"expected {of_what}: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
         return "\n".join(lines)
 
     def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:

@@ -331,7 +331,7 @@ class Session:
         opt = self.optimizer
         several = isinstance(opt.direction, tuple)
         recommended = None if several else opt.recommend()
-        differs = recommended is not None and opt.best is not None and recommended.number != opt.best.number
+        noisy = recommended is not None and (recommended != opt.best or opt._is_noisy())
         return Result(
             best=None if several else opt.best,
             recommended=recommended,
@@ -344,7 +344,7 @@ class Session:
             seconds=self.budget.seconds,
             noise=opt.noise,
             reference=opt.reference,
-            expected=opt.predict(recommended.params) if recommended is not None and differs else None,
+            expected=opt.predict(recommended.params) if recommended is not None and noisy else None,
             fixed=self.fixed,
         )
 
