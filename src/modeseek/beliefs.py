@@ -126,8 +126,8 @@ def _stored(parameter: Parameter, belief: Any) -> Stored:
             raise ValueError(f"the lower end comes first, not {belief!r}")
         return {"between": [low, high]}
     raise ValueError(
-        f"{belief!r:.60} is no belief about a number: say Normal(mean, std), a value, (low, high), or a frozen "
-        "distribution of scipy.stats"
+        f"{belief!r:.60} is no belief about a number: say Normal(mean, std) (in a file {{mean = ..., std = ...}}), a "
+        "value, (low, high), or a frozen distribution of scipy.stats"
     )
 
 

@@ -212,4 +212,4 @@ def _optimize(options: argparse.Namespace) -> None:
         known=options.known,
         transfer=options.transfer,
     )
-    print(summary(study))
+    print(summary(study, settings.fixed))

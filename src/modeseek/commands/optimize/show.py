@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
@@ -52,8 +52,8 @@ def show(storage: str, name: str | None, picture: Path | None = None, space: Spa
     return picture
 
 
-def summary(study: optuna.Study) -> str:
-    """Trials by state, and the best one."""
+def summary(study: optuna.Study, fixed: Mapping[str, Any] | None = None) -> str:
+    """Trials by state, and the best one; where that has not the fixed values, also the best one that has them."""
     trials = study.get_trials(deepcopy=False)
     counts = Counter(trial.state.name.lower() for trial in trials)
     states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
@@ -66,8 +66,11 @@ def summary(study: optuna.Study) -> str:
         return "\n".join(lines)
     if best_value(study) is not None:
         best = study.best_trial
-        lines.append(f"best value {best.value:.6g} (trial {best.number})")
-        return "\n".join([*lines, *_listed(best)])
+        lines += [f"best value {best.value:.6g} (trial {best.number})", *_listed(best)]
+        if fixed and (of_these := _best_with(study, fixed)) is not None and of_these.number != best.number:
+            named = ", ".join(f"{name}={value!r}" for name, value in fixed.items())
+            lines += [f"best with {named}: value {of_these.value:.6g} (trial {of_these.number})", *_listed(of_these)]
+        return "\n".join(lines)
     done = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     if not done:
         return "\n".join([*lines, "no trial is complete"])
@@ -75,6 +78,18 @@ def summary(study: optuna.Study) -> str:
     nearest = least_violation(limits)
     lines.append(f"no trial is feasible; least violated by trial {done[nearest].number}: {limits[nearest]}")
     return "\n".join([*lines, *_listed(done[nearest])])
+
+
+def _best_with(study: optuna.Study, fixed: Mapping[str, Any]) -> FrozenTrial | None:
+    """The best feasible trial that has these values; None where there is none."""
+    sign = 1.0 if study.direction == StudyDirection.MINIMIZE else -1.0
+    these = [
+        trial
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        if all(limit <= 0 for limit in constraints_of(trial).values())
+        and all(name in trial.params and trial.params[name] == value for name, value in fixed.items())
+    ]
+    return min(these, key=lambda trial: sign * float(trial.value or 0.0), default=None)
 
 
 def _by_values(trial: FrozenTrial) -> list[float]:
