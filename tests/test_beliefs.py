@@ -86,6 +86,8 @@ def test_a_belief_has_the_density_that_its_words_say(prior, params, expected):
         ({"act": {"relu": 0, "tanh": 0, "gelu": 0}}, "one above it"),
         ({"act": "elu"}, "'act': 'elu' is not one of"),
         ({"x": stats.uniform(10, 1)}, "leaves nothing within the bounds"),
+        ({"act": stats.norm()}, "'act': a Categorical takes weights, a choice or a list of choices"),
+        ({"act": []}, "'act': an empty list is no belief"),
         ([1, 2], "must be a dict"),
     ],
 )
@@ -238,6 +240,26 @@ def test_a_file_keeps_beliefs_and_goes_on_as_if_it_had_never_stopped(tmp_path):
     with pytest.raises(CheckpointError, match="its prior is"):
         ms.minimize(lambda p: p["x"], SPACE, 4, n_initial=2, config=SMALLEST, progress=False,
                     checkpoint=tmp_path / "run.modeseek", prior={"x": 1.0})  # fmt: skip
+
+
+def test_no_belief_at_all_is_as_none(tmp_path):
+    opt = ms.Optimizer(SPACE, seed=0, config=SMALLEST, prior={})
+    assert opt.ask().params == ms.Optimizer(SPACE, seed=0, config=SMALLEST).ask().params
+    opt.save(tmp_path / "run.modeseek")
+    opt.close()
+    assert ms.Optimizer.load(tmp_path / "run.modeseek").ask().params == opt.ask().params
+
+
+def test_the_same_belief_goes_on_where_choices_are_added_or_in_another_order(tmp_path):
+    settings = dict(config=SMALLEST, progress=False, seed=0, checkpoint=tmp_path / "run.modeseek")
+    prior = {"x": 1.0, "act": "tanh"}
+    ms.minimize(lambda p: p["x"], SPACE, 2, prior=prior, **settings)
+    wider = ms.Space({**{name: SPACE[name] for name in SPACE}, "act": ms.Categorical(["elu", "gelu", "tanh", "relu"])})
+    with pytest.warns(ms.SpaceChangedWarning, match="all 2 trials lie in the new one"):
+        result = ms.minimize(lambda p: p["x"], wider, 3, prior=prior, **settings)
+    assert len(result.trials) == 3
+    with pytest.raises(CheckpointError, match="its prior is"):
+        ms.minimize(lambda p: p["x"], wider, 4, prior={"x": 1.0, "act": "elu"}, **settings)
 
 
 def test_a_hostile_file_names_no_other_function_of_scipy():

@@ -151,6 +151,15 @@ def test_a_result_with_trials_outside_shows_itself(tmp_path: Path) -> None:
     assert result.optimum.modes
 
 
+def test_trials_outside_of_their_own_space_are_not_known_elsewhere(tmp_path: Path) -> None:
+    minimize(f, OLD, 5, checkpoint=tmp_path / "run", **SETTINGS)
+    with pytest.warns(SpaceChangedWarning):
+        result = minimize(f, ONLY_B, 7, checkpoint=tmp_path / "run", **SETTINGS)
+    inside = [trial.params for trial in result.trials if trial.in_space]
+    again = minimize(f, ONLY_B, 1, known=result, **SETTINGS)
+    assert [trial.params for trial in again.trials if trial.origin == "told"] == inside
+
+
 def test_many_trials_outside_are_named_in_part(tmp_path: Path) -> None:
     path = tmp_path / "run"
     minimize(f, OLD, 6, checkpoint=path, **SETTINGS)

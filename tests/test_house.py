@@ -20,7 +20,7 @@ CLOSED = {"core": OUTER, "bench": {"commands"}, "integrations": {"bench", "comma
 
 # threadpoolctl is a dependency of botorch.
 NEEDED = {"botorch", "filelock", "gpytorch", "numpy", "safetensors", "scipy", "threadpoolctl", "torch", "tqdm"}
-OPTIONAL = {"cloudpickle", "matplotlib", "pandas"}
+OPTIONAL = {"IPython", "cloudpickle", "matplotlib", "pandas"}
 HEAVY = ["ax", "botorch", "matplotlib", "optuna", "pandas", "plotly", "pyarrow", "ray", "scipy", "sklearn", "torch"]
 
 DRAWS = {"bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randn", "randn_like"}

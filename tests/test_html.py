@@ -77,6 +77,10 @@ def test_an_optimizer_shows_its_best_trial_and_all_others(told: Optimizer) -> No
     page = Page(told._repr_html_())
     assert "trial 1, complete, value 1" in page.texts
     assert page.tags.count("tr") == (1 + 3) + (1 + 3)  # a row per parameter, a row per trial, and their headers
+    one = Optimizer(BOX, seed=0)
+    one.tell(one.ask(), 1.0)
+    assert "0: 1 trial (1 complete)" in repr(one)
+    assert "1 trial" in Page(one._repr_html_()).texts
     assert "0 trials" in repr(Optimizer(BOX, seed=0))
     assert "0 trials" in Page(Optimizer(BOX, seed=0)._repr_html_()).texts
 

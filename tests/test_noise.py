@@ -286,6 +286,22 @@ def test_without_noise_the_recommended_trial_is_the_best(tmp_path: Path) -> None
         ms.Optimizer(space, noise="low")  # type: ignore[arg-type]
 
 
+def test_a_value_that_says_nothing_leaves_the_others_as_they_are() -> None:
+    """A standard error whose square is no number, alone and beside others, with and without a shape of outcomes."""
+    for config in (SMALLEST, DMSConfig.fast()):
+        predicted = []
+        for sem in (1e20, 1e300):
+            opt = ms.Optimizer(ms.Space({"x": ms.Float(0, 1)}), seed=0, config=config)
+            for i in range(8):
+                opt.tell_params({"x": i / 7}, (i / 7 - 0.3) ** 2, sem=sem if i == 3 else 0.01)
+            predicted.append(opt.predict({"x": 0.3}))
+        assert predicted[1] == pytest.approx(predicted[0])
+    alone = ms.Optimizer(ms.Space({"x": ms.Float(0, 1)}), seed=0, config=SMALLEST)
+    for i in range(3):
+        alone.tell_params({"x": i / 2}, float(i), sem=1e300)
+    assert all(map(math.isfinite, alone.predict({"x": 0.3})))
+
+
 def test_standard_errors_are_kept(tmp_path: Path) -> None:
     def f(x: np.ndarray) -> Any:
         return ms.Outcome(float(x[0]), sem=0.1)
@@ -347,7 +363,35 @@ def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None
     result = ms.minimize(sphere, opt.space, 1, seed=0, known=known, config=SMALLEST, progress=False)
     assert result.recommended is not None
     assert result.expected == pytest.approx(told_and(opt, result).predict(result.recommended.params))
-    assert f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}" in str(result)
+    said = (
+        f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}; while that is too much, measure it again"
+    )
+    assert said in str(result).splitlines()
+    assert said in result._repr_html_()
+
+
+def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
+    """Where it is the recommended one, its value is still part luck; not without noise, or where nobody can tell."""
+    for sem, noise, count, says in (
+        (0.05, "fitted", 5, True),
+        (0.0, "fitted", 5, False),
+        (None, "none", 5, False),
+        (None, "fitted", 1, False),
+    ):
+        known = [([x], ms.Outcome(4 * abs(x - 0.5), sem=sem)) for x in np.linspace(0, 1, 5)[:count]]
+        result = ms.minimize(
+            lambda x, sem=sem: ms.Outcome(2.0, sem=sem),
+            LINE,
+            1,
+            known=known,
+            noise=noise,
+            config=SMALLEST,
+            seed=0,
+            progress=False,
+        )  # type: ignore[call-overload]
+        assert result.recommended == result.best
+        assert (result.expected is not None) == says
+        assert ("expected of the best trial, under noise: " in str(result)) == says
 
 
 def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from modeseek import (
     Space,
     TrialError,
 )
+from modeseek.optimum_plot import MOST_LABELS
 from modeseek.pictures import _inside, _ticks
 from shared import BOX, sphere
 
@@ -146,6 +149,8 @@ def test_one_name_need_not_be_a_list(mixed: Result) -> None:
     assert mixed.plot_slice("rate").axes[0].get_xlabel() == "rate"
     with pytest.raises(ConfigError, match="there is no parameter 'speed'"):
         mixed.plot_parallel("speed")
+    with pytest.raises(ConfigError, match="there is no parameter 5"):
+        mixed.plot_slice(5)  # type: ignore[arg-type]
 
 
 def test_whole_numbers_have_whole_ticks() -> None:
@@ -153,6 +158,49 @@ def test_whole_numbers_have_whole_ticks() -> None:
     ax = result.plot_slice().axes[0]
     assert set(ax.get_xticks()) >= {1, 2, 3}
     assert all(tick == int(tick) for tick in ax.get_xticks())
+
+
+def test_choices_that_do_not_fit_beside_each_other_are_turned_and_numbers_do_not_run_into_each_other() -> None:
+    choices = [f"choice {i}" for i in range(50)]
+    space = Space({"kind": Categorical(choices), "few": Categorical(["a", "b"]), "rate": Float(0.011, 0.012)})
+    figure = result_of(lambda p: p["rate"], space, 3).plot_slice()
+    figure.canvas.draw()
+    kind, few, rate = (ax.get_xticklabels() for ax in figure.axes[:3])
+    assert {text.get_rotation() for text in kind} == {90.0}
+    assert {text.get_rotation() for text in few} == {0.0}
+    assert len(kind) <= MOST_LABELS
+    for texts in (kind, few, rate):
+        boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.x0)
+        assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
+    assert figure.axes[0].get_position().height > 0.4
+
+
+def test_evaluations_have_whole_ticks() -> None:
+    for n in (1, 3, 20):
+        ticks = result_of(sphere, BOX, n=n).plot().get_xticks()
+        assert all(tick == int(tick) for tick in ticks)
+
+
+def test_what_is_not_there_is_not_explained(mixed: Result) -> None:
+    failed = result_of(sphere, BOX, n=0, failed=2)
+    assert failed.plot_parallel().get_title() == "dotted: failed"
+    assert mixed.plot_parallel().get_title() == "red: best; dark: good, light: bad; dotted: failed"
+
+
+def test_a_notebook_shows_a_slice_once(mixed: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython asks `_ipython_display_` first, and pyplot shows what is still open at the end of the cell."""
+    display = pytest.importorskip("IPython.display")
+    shown: list[Any] = []
+    monkeypatch.setattr(display, "display", shown.append)
+    figure: Any = mixed.plot_slice("rate")
+    with pytest.raises(NotImplementedError):
+        figure._ipython_display_()
+    monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    figure._ipython_display_()
+    assert not plt.fignum_exists(figure.number)
+    figure._ipython_display_()
+    assert shown == [figure, figure], "in a later cell, too"
+    assert pickle.loads(pickle.dumps(figure)).axes
 
 
 def test_of_several_objectives_one_is_chosen() -> None:
@@ -177,6 +225,8 @@ def test_results_without_a_value_or_with_strange_ones_can_be_shown() -> None:
         left = iter(values)
         strange = result_of(lambda x, left=left: next(left), BOX, n=4)
         strange.plot_parallel().figure.canvas.draw()
+    wide = Space({"rate": Float(1e-300, 1e300, log=True)})
+    result_of(lambda p: 1.0, wide, n=3).plot_slice().canvas.draw()
     limits = [dataclasses.replace(t, constraints=(1.0,)) for t in strange.trials]
     dataclasses.replace(strange, trials=limits, best=None).plot_slice().canvas.draw()
 

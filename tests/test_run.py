@@ -163,7 +163,13 @@ def test_an_executor_of_processes_of_ones_own_works_too():
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
         result = minimize(sphere, BOX, 3, n_workers=2, executor=pool, **QUIET)
+        shift = 2.0
+        shifted = minimize(lambda x: sphere(x) + shift, BOX, 3, n_workers=2, executor=pool, **QUIET)
+        lock = threading.Lock()
+        with pytest.raises(ConfigError, match=r"^the objective cannot go to worker processes .* pickle"):
+            minimize(lambda x: lock.locked(), BOX, 3, n_workers=2, executor=pool, **QUIET)
     assert all(t.value == sphere(t.params) for t in result.trials)
+    assert all(t.value == sphere(t.params) + 2 for t in shifted.trials)
 
 
 def test_the_suggestions_of_workers_do_not_depend_on_where_they_run():

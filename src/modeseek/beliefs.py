@@ -109,6 +109,8 @@ def modes(tables: Array) -> Array:
 def _stored(parameter: Parameter, belief: Any) -> Stored:
     """What a user said of one parameter; ValueError, without its name, where it says nothing."""
     if hasattr(belief, "dist") and hasattr(belief, "kwds"):
+        if isinstance(parameter, Categorical):
+            raise ValueError("a Categorical takes weights, a choice or a list of choices")
         return _stored_scipy(belief)
     if isinstance(parameter, Categorical):
         return {"weights": [[parameter.to_json(choice), w] for choice, w in _weights(parameter, belief).items()]}
@@ -124,8 +126,8 @@ def _stored(parameter: Parameter, belief: Any) -> Stored:
             raise ValueError(f"the lower end comes first, not {belief!r}")
         return {"between": [low, high]}
     raise ValueError(
-        f"{belief!r:.60} is no belief about a number: say Normal(mean, std), a value, (low, high), or a frozen "
-        "distribution of scipy.stats"
+        f"{belief!r:.60} is no belief about a number: say Normal(mean, std) (in a file {{mean = ..., std = ...}}), a "
+        "value, (low, high), or a frozen distribution of scipy.stats"
     )
 
 
@@ -141,6 +143,8 @@ def _weights(parameter: Categorical, belief: Any) -> dict[Any, float]:
             raise ValueError(f"weights must be finite numbers, none below 0 and one above it, not {belief!r:.100}")
         return {choice: float(by_choice[choice] / max(weights)) for choice in parameter.choices}
     several = list(belief) if isinstance(belief, list | tuple) else [belief]
+    if not several:
+        raise ValueError("an empty list is no belief; leave the parameter out, or name the choices")
     chosen = [parameter.check(choice) for choice in several]
     return {choice: 1.0 if choice in chosen else 1 / ODDS for choice in parameter.choices}
 

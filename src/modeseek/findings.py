@@ -15,12 +15,14 @@ from modeseek.knowledge import Knowledge
 from modeseek.optimum import DRAWS, Optimum, predict, several_of, surrogate_of
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.proposer import Proposer
-from modeseek.recommendation import LIKELY, Recommendation, best_expected, recommended_or_best
+from modeseek.recommendation import LIKELY, Recommendation, best_expected, is_noisy, recommended_or_best
 from modeseek.settings import Configured, Settings
 from modeseek.space import Space
 from modeseek.surrogate import GP
 from modeseek.trials import Direction, Goal, Trial, Trials, TrialState, front_volume
 from modeseek.typing import Array, Params
+
+FEWEST = 3  # outcomes that say anything of their noise
 
 
 class Findings(Configured):
@@ -92,6 +94,14 @@ class Findings(Configured):
         limits = torch.from_numpy(self._trials.history(direction).constraints).to(gp.X)[None]
         with computing(self.device, self._settings.threads):
             return self._trials.having(TrialState.COMPLETE)[recommended_or_best(gp, limits)]
+
+    def _is_noisy(self) -> bool:
+        """Whether the outcomes speak for noise; of one or two nobody can tell."""
+        if self.noise == "none" or len(self._trials.having(TrialState.COMPLETE)) < FEWEST:
+            return False
+        gp, _ = self._surrogate()
+        with computing(self.device, self._settings.threads):
+            return is_noisy(gp)
 
     def best_for(self, fixed: Mapping[str, Any] | None = None, /, **values: Any) -> Recommendation | None:
         """The best parameters that have these values: `best_for(machine="B")`, or a dict. Changes nothing.

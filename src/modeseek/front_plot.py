@@ -47,4 +47,5 @@ def plot_volume(result: Result, done: list[Trial], ax: Axes) -> Axes:
     ]
     ax.step([trial.number + 1 for trial in done], volumes, where="post")
     ax.set(xlabel="evaluations", ylabel="hypervolume")
+    ax.locator_params(axis="x", integer=True, min_n_ticks=1)
     return ax

@@ -69,16 +69,19 @@ def of_trials(trials: Sequence[Trial], names: Sequence[str]) -> str:
         values = [", ".join(map(short, trial.values or ()))]
         rows.append([trial.number, trial.state.value, *values, *(params.get(name, "") for name in names)])
     shown = table(["number", "state", "value", *names], rows)
-    return f"<details><summary>{more}{len(trials)} trials</summary>{shown}</details>"
+    return f"<details><summary>{more}{counted(trials, states=False)}</summary>{shown}</details>"
 
 
-def counted(trials: Sequence[Trial]) -> str:
-    """How many trials are in which state: "12 trials (10 complete, 2 failed)"."""
+def counted(trials: Sequence[Trial], *, states: bool = True) -> str:
+    """How many trials are in which state: "12 trials (10 complete, 2 failed)"; without the states "12 trials"."""
+    many = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
+    if not states:
+        return many
     counts = Counter(trial.state.value for trial in trials)
-    states = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
     if outside := sum(not trial.in_space for trial in trials):
-        states += f"; {outside} not in the space"
-    return f"{len(trials)} trials" + (f" ({states})" if states else "")
+        said += f"; {outside} not in the space"
+    return many + (f" ({said})" if said else "")
 
 
 def summary(opt: Optimizer) -> str:

@@ -45,11 +45,9 @@ class Knowledge:
         Args:
             sign: −1 where the run minimizes.
         """
-        if prior is None and transfer is None:
-            return None
-        return cls(
-            space, {} if prior is None else checked(space, prior), [] if transfer is None else read(transfer, sign)
-        )
+        beliefs = {} if prior is None else checked(space, prior)
+        studies = [] if transfer is None else read(transfer, sign)
+        return cls(space, beliefs, studies) if beliefs or studies else None
 
     def belief(self, device: torch.device) -> Belief | None:
         """The belief on the cube; None where there is none."""

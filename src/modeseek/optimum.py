@@ -257,8 +257,9 @@ class Optimum:
         return summary(self)
 
     def __repr__(self) -> str:
+        trials = "1 trial" if self._trials == 1 else f"{self._trials} trials"
         return (
-            f"<Optimum: {self.direction}, {self._trials} trials, {len(self.modes)} modes, "
+            f"<Optimum: {self.direction}, {trials}, {len(self.modes)} modes, "
             f"value {self.value:.6g} ± {self.std:.2g}, regret at most {self.regret(0.95):.2g} (95 %)>"
         )
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BINS = 20
 LONGEST_LABEL = 14  # characters
+LONGEST_ROW = 28  # characters of all choices together, beside each other
+MOST_LABELS = 20  # of more choices every second one is named, or every third, ...
 
 
 def plot(optimum: Optimum, names: list[str]) -> Figure:
@@ -26,7 +28,8 @@ def plot(optimum: Optimum, names: list[str]) -> Figure:
     except ImportError as error:
         raise missing_extra("plot needs matplotlib", "plots") from error
     d = len(names)
-    figure = Figure(figsize=(1 + 2 * d, 1 + 1.8 * d), layout="constrained")
+    room = max(room_below(optimum.space[name]) for name in names)
+    figure = Figure(figsize=(1 + 2 * d, 1 + (1.8 + room) * d), layout="constrained")
     axes = figure.subplots(d, d, squeeze=False)
     columns = [_Column(optimum, name) for name in names]
     for i, row in enumerate(columns):
@@ -82,13 +85,24 @@ def scale(ax: Axes, axis: str, parameter: Parameter) -> None:
     """The parameter's range, logarithmic where the parameter is, with its choices as ticks."""
     if isinstance(parameter, Categorical):
         labels = [label(choice) for choice in parameter.choices]
-        getattr(ax, f"set_{axis}ticks")(range(len(labels)), labels)
+        every = -(-len(labels) // MOST_LABELS)
+        getattr(ax, f"set_{axis}ticks")(range(0, len(labels), every), labels[::every])
+        if axis == "x" and room_below(parameter):
+            ax.tick_params(axis="x", labelrotation=90)
+        if len(labels) > MOST_LABELS / 2:
+            (ax.xaxis if axis == "x" else ax.yaxis).set_tick_params(labelsize="x-small")
         getattr(ax, f"set_{axis}lim")(-0.5, len(labels) - 0.5)
         return
     if parameter.log:
         getattr(ax, f"set_{axis}scale")("log")
     if parameter.low < parameter.high:
         getattr(ax, f"set_{axis}lim")(parameter.low, parameter.high)
+
+
+def room_below(parameter: Parameter) -> float:
+    """Inches that its choices need below an axis where they do not fit beside each other, and are turned; else 0."""
+    lengths = [len(label(choice)) for choice in parameter.choices] if isinstance(parameter, Categorical) else []
+    return 0.09 * max(lengths) if sum(lengths) + 2 * len(lengths) > LONGEST_ROW else 0.0
 
 
 def label(value: object) -> str:

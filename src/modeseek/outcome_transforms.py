@@ -28,6 +28,7 @@ NO_OUTLIER = 1e6  # leaves ordinary data as they are, and still takes 1e300 for 
 TIE = 1e-12  # outcomes that differ by less than this share of themselves are equal: the rest is rounding error
 POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the bad
 GRID = 41
+LARGEST_SPREAD = 1e8  # of an outcome that says nothing, in the surrogate's units; its square is a number
 MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 
 
@@ -97,7 +98,8 @@ class OutcomeMap(NamedTuple):
             return None
         # Without a shape to follow the map is a straight line, also for the worst outcome, below which `apply` ends.
         spread = self.first.shrink(sem) if self.power is None else (self.apply(Y + sem) - self.apply(Y - sem)) / 2
-        return torch.where(sem.isnan(), torch.nan, spread.nan_to_num(nan=0.0).square().clamp_min(MIN_KNOWN_NOISE))
+        variance = spread.nan_to_num(nan=0.0).clamp_max(LARGEST_SPREAD).square().clamp_min(MIN_KNOWN_NOISE)
+        return torch.where(sem.isnan(), torch.nan, variance)
 
     def inverse(self, y: Tensor) -> Tensor:
         """What the surrogate says (b x m), in the objective's own units."""

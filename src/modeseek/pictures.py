@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from modeseek.checks import missing_extra, whole_number
 from modeseek.errors import ConfigError
-from modeseek.optimum_plot import label, number_of, scale
+from modeseek.optimum_plot import label, number_of, room_below, scale
 from modeseek.parameters import Categorical, Float, Int, Parameter
 from modeseek.trials import Goal, Trial, TrialState
 from modeseek.typing import Array
@@ -26,6 +27,7 @@ DECADES = 1e2  # values that span more are shown on a logarithmic axis
 MOST_SLICES, MOST_BARS = 8, 20
 COLUMNS = 4
 ABSENT_AT = -0.12  # on the axes of parallel coordinates, which go from 0 to 1
+WIDE_NUMBER = 4  # characters; of wider ones there are fewer below a panel
 GOLDEN = 0.618034
 
 
@@ -79,13 +81,13 @@ class _Shown:
         """Parameters to show: those that were asked for, or all, or of many those that matter most."""
         known = self.result.space.names
         if names is not None:
-            names = [names] if isinstance(names, str) else names
+            names = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
             if not names:
                 raise ConfigError(f"names is empty; choose some of {known}, or None for all")
             for name in names:
                 if name not in known:
                     raise ConfigError(f"there is no parameter {name!r}; the space has {known}")
-            return list(names)
+            return names
         if len(known) <= most or not self.done:
             return known[:most]
         matter = list(self.result.importance(self.objective))[:most]
@@ -98,7 +100,8 @@ def plot_slice(result: Result, names: Sequence[str] | str | None, objective: int
     names = shown.names(names, MOST_SLICES)
     rows = -(-len(names) // COLUMNS)
     columns = -(-len(names) // rows)  # rows of nearly one length
-    size = (1.2 + 2.6 * columns, 0.6 + 2.4 * rows)
+    room = max(map(room_below, (result.space[name] for name in names)))
+    size = (1.2 + 2.6 * columns, 0.6 + (2.4 + room) * rows)
     figure: Figure = plt.figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     points = None
@@ -112,12 +115,35 @@ def plot_slice(result: Result, names: Sequence[str] | str | None, objective: int
     if shown.is_log:
         axes[0, 0].set_yscale("log")
     if points is not None and shown.feasible.any():
-        figure.colorbar(points, ax=axes, label="trial", aspect=30)
+        figure.colorbar(points, ax=axes, label="trial", aspect=30, ticks=plt.MaxNLocator(integer=True, min_n_ticks=1))
     said = ["star: best"] if shown.best is not None else []
     said += ["crosses: infeasible"] if not shown.feasible.all() else []
     said += ["ticks below: failed"] if shown.failed else []
     figure.suptitle("; ".join(said), fontsize="medium")
+    return _shown_once(figure)
+
+
+def _shown_once(figure: Figure) -> Figure:
+    """The figure, which notebooks would show where a cell ends with it and again below the cell."""
+    figure._ipython_display_ = partial(_display, figure)  # type: ignore[attr-defined]
     return figure
+
+
+def _display(figure: Figure) -> None:
+    """What IPython calls to show the figure: pyplot, which shows what is open at the end of a cell, is done with it."""
+    try:
+        import matplotlib.pyplot as plt
+        from IPython.display import display
+    except ImportError as error:
+        raise NotImplementedError from error
+    if "inline" not in plt.get_backend():
+        raise NotImplementedError  # to IPython, which then shows it as any other figure
+    plt.close(figure)
+    del figure._ipython_display_  # type: ignore[attr-defined]
+    try:
+        display(figure)  # type: ignore[no-untyped-call, unused-ignore]
+    finally:
+        _shown_once(figure)
 
 
 def _slice(ax: Axes, shown: _Shown, name: str) -> Any:
@@ -139,8 +165,9 @@ def _slice(ax: Axes, shown: _Shown, name: str) -> Any:
     if len(lost):
         ax.plot(lost, np.full(len(lost), 0.03), "|", color="tab:red", transform=ax.get_xaxis_transform(), markersize=9)
     scale(ax, "x", parameter)
-    if isinstance(parameter, Int) and not parameter.log:
-        ax.locator_params(axis="x", integer=True)
+    if not isinstance(parameter, Categorical) and not parameter.log:
+        is_wide = max(len(f"{end:g}") for end in (parameter.low, parameter.high)) > WIDE_NUMBER
+        ax.locator_params(axis="x", integer=isinstance(parameter, Int), nbins=2 if is_wide else 5, min_n_ticks=1)
     if not isinstance(parameter, Categorical) and parameter.low < parameter.high:
         _widen(ax, parameter)
     ax.set_xlabel(label(name))
@@ -154,8 +181,8 @@ def _widen(ax: Axes, parameter: Float | Int) -> None:
         room = high / 2 - low / 2  # of which the double may overflow
         ax.set_xlim(low - 0.08 * room, high + 0.08 * room)
         return
-    factor = (high / low) ** 0.04
-    ax.set_xlim(low / factor, high * factor)
+    factor = math.exp(0.04 * (math.log(high) - math.log(low)))
+    ax.set_xlim(max(low / factor, sys.float_info.min), min(high * factor, sys.float_info.max))
     ticks = _inside(low, high, log=True)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.set_xticks([], minor=True)
@@ -204,8 +231,11 @@ def plot_parallel(result: Result, names: Sequence[str] | str | None, objective: 
         ax.text(-0.03, ABSENT_AT, "absent", ha="right", va="center", fontsize="small", color="0.4")
     ax.set_xticks(range(len(names) + 1), [label(name) for name in [*names, shown.label]])
     ax.set_ylim(ABSENT_AT - 0.05 if (everything < 0).any() else -0.05, 1.05)
-    said = "red: best; dark: good, light: bad" + ("; grey: infeasible" if not shown.feasible.all() else "")
-    ax.set_title(said + ("; dotted: failed" if shown.failed else ""), fontsize="medium")
+    said = ["red: best"] if shown.best is not None else []
+    said += ["dark: good, light: bad"] if shown.feasible.sum() > 1 else []
+    said += ["grey: infeasible"] if not shown.feasible.all() else []
+    said += ["dotted: failed"] if shown.failed else []
+    ax.set_title("; ".join(said), fontsize="medium")
     return ax
 
 

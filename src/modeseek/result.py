@@ -42,7 +42,7 @@ class Result:
         best: the feasible trial with the best observed value; None when there is none, or several objectives.
         recommended: the feasible trial with the best posterior mean, the safer choice under noise; the best one where
             the outcomes do not speak for noise; None likewise.
-        expected: mean and standard deviation of the objective at `recommended`, where that is not the best trial.
+        expected: mean and standard deviation of the objective at `recommended`, where the outcomes speak for noise.
         front: the feasible trials that no other one beats in every objective; of one objective, the best.
         trials: all trials, by number; those that ran when it was interrupted are still RUNNING. Those that no
             longer lie in a space that got narrower (`trial.in_space` is False) are here, and nowhere else.
@@ -125,11 +125,13 @@ class Result:
         if self.best.constraints:
             count = sum(trial.feasible for trial in self.trials)
             lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
-        if self.recommended is not None and self.recommended.number != self.best.number:
+        differs = self.recommended is not None and self.recommended.number != self.best.number
+        if differs and self.recommended is not None:
             lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
-            if self.expected is not None:
-                mean, std = self.expected
-                lines.append(f"  expected there: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
+        if self.expected is not None:
+            mean, std = self.expected
+            of_what = "there" if differs else "of the best trial, under noise"
+            lines.append(f"expected {of_what}: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
         return "\n".join(lines)
 
     def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
@@ -167,7 +169,9 @@ class Result:
 
     def __repr__(self) -> str:
         best = f"best={self.best!r}" if isinstance(self.direction, str) else f"front of {len(self.front)}"
-        return f"<Result: {self.direction}, {len(self.trials)} trials, {best}, stopped={self.stopped!r}>"
+        return (
+            f"<Result: {self.direction}, {html.counted(self.trials, states=False)}, {best}, stopped={self.stopped!r}>"
+        )
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per trial: number, state, origin, value, error, times, and `params_<name>` for each parameter.
@@ -237,6 +241,7 @@ class Result:
             ax.scatter(np.array(number)[~feasible], values[~feasible], s=14, alpha=0.5, marker="x", label="infeasible")
         ax.step(number, best, where="post", label="best so far")
         ax.set_xlabel("evaluations")
+        ax.locator_params(axis="x", integer=True, min_n_ticks=1)
         ax.set_ylabel("value")
         if pictures.wants_log(values, self.direction):
             ax.set_yscale("log")

@@ -193,6 +193,8 @@ def test_known_constraints_and_fixed_values_hold_from_the_first_trial_on(capsys:
     assert {p["act"] for p in params[3:]} == {"tanh"}
     study = optuna.load_study(study_name="objectives:loss", storage="sqlite:///modeseek.db")
     assert ms.Space.from_dict(study.user_attrs["space"]).constraints == (ms.Linear({"units": 1, "w": 1}, equals=130.5),)
+    assert main([*run, "--trials", "6", "--fixed", "act=tanh", "--fixed", "act=relu"]) == 1
+    assert "'act' has a value already, 'tanh'" in capsys.readouterr().err
     assert main([*run, "--fixed", "units=140"]) == 1
     assert "no configuration with" in capsys.readouterr().err
 
@@ -210,6 +212,17 @@ def test_the_best_with_fixed_values_is_said_at_the_end_and_by_show(capsys: pytes
     with pytest.raises(SystemExit):
         main(["optimize", "--show", "--fixed", "act=tanh"])
     assert "needs --space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("direction", "first"), [("minimize", 1.0), ("maximize", 9.0)])
+def test_the_best_with_the_fixed_values_is_said_where_another_is_best(direction: str, first: float) -> None:
+    study = optuna.create_study(direction=direction)
+    for value, machine in ((first, "A"), (5.0, "B"), (4.0 if first > 5 else 6.0, "B")):
+        machines = optuna.distributions.CategoricalDistribution(["A", "B"])
+        study.add_trial(optuna.trial.create_trial(params={"m": machine}, distributions={"m": machines}, value=value))
+    assert "best with m='B': value 5 (trial 1)\n  m  'B'" in summary(study, {"m": "B"})
+    for fixed in ({"m": "A"}, {}, None):
+        assert "best with" not in summary(study, fixed)
 
 
 def test_constraints_are_kept_where_optuna_looks_for_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,16 @@ def test_fault_05_every_trial_fails(tmp_path, budget, limit, stops):
 
 
 @pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+def test_fault_05_what_was_known_is_no_failure_of_this_run():
+    known = [(np.full(2, i / 10), np.nan) for i in range(5)]
+    calls = iter(range(100))
+    result = minimize(lambda x: np.nan if next(calls) < 2 else 1.0, BOX, 4, known=known, max_failures=3, **QUIET)
+    assert len(result.trials) == 9
+    with pytest.raises(AllTrialsFailed, match="all 3 trials failed"):
+        minimize(lambda x: np.nan, BOX, 4, known=known, max_failures=3, **QUIET)
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
 def test_fault_05_one_success_is_enough_to_go_on():
     calls = iter(range(100))
     result = minimize(lambda x: 1.0 if next(calls) == 2 else np.nan, BOX, 8, max_failures=3, **QUIET)

@@ -271,6 +271,11 @@ def test_saved_and_resumed(tmp_path: Path) -> None:
     assert ask(one)[0] == 9
 
 
+def test_a_prior_that_is_no_dict_is_refused() -> None:
+    with pytest.raises(ConfigError, match="prior must be a dict"):
+        DMSNode(seed=0, prior=["lr"])  # type: ignore[arg-type]
+
+
 def test_after_another_node() -> None:
     client = make_client()
     nodes = [CenterGenerationNode(next_node_name="DMS"), node(n_initial=3)]

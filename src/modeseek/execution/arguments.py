@@ -12,14 +12,14 @@ from modeseek.typing import Params
 
 
 def pairs(known: Any, count: int = 1) -> list[tuple[Params, Any]]:
-    """What `known=` has: pairs as they are, of trials those that are complete, as pairs.
+    """What `known=` has: pairs as they are, of trials those that are complete and in their own space, as pairs.
 
     Args:
         count: of objectives; ConfigError where a trial has another number of values.
     """
     try:
         entries = list(known.trials if hasattr(known, "trials") else known)
-        complete = [entry for entry in entries if not isinstance(entry, Trial) or entry.values is not None]
+        complete = [e for e in entries if not isinstance(e, Trial) or (e.values is not None and e.in_space)]
         told = [(params, value) for params, value in map(_pair, complete)]
     except (TypeError, ValueError) as error:
         raise ConfigError(

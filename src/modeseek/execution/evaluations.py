@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from modeseek.errors import ConfigError
 from modeseek.execution.evaluate import Catch, Evaluated, evaluate
 from modeseek.execution.pool import Death, Pool, no_setup
+from modeseek.execution.shipping import for_executor
 
 Finished = list[tuple[int, Evaluated]]
 
@@ -41,7 +42,7 @@ def evaluations(
     """A place for n evaluations at a time, ended on the way out; after an error none is waited for."""
     work = partial(evaluate, f, catch, objectives=objectives)
     if isinstance(executor, Executor):
-        yield _Futures(work, executor)
+        yield _Futures(for_executor("the objective", work, executor), executor)
     elif executor not in ("process", "thread"):
         raise ConfigError(f"executor must be 'process', 'thread' or a concurrent.futures.Executor, not {executor!r}")
     elif n == 1:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from modeseek import checkpoint as checkpoints
+from modeseek.beliefs import tables
 from modeseek.checks import whole_number
 from modeseek.config import DMSConfig
 from modeseek.earlier import Told
@@ -274,7 +275,7 @@ class Session:
 
     def _check_failures(self, limit: int) -> None:
         trials = self.optimizer.trials
-        failed = [trial for trial in trials if trial.state is TrialState.FAILED]
+        failed = [trial for trial in trials if trial.state is TrialState.FAILED and trial.origin != "told"]
         if len(failed) >= limit and not any(trial.state is TrialState.COMPLETE for trial in trials):
             raise AllTrialsFailed(
                 f"all {len(failed)} trials failed; the last one: {failed[-1].error}\n"
@@ -330,7 +331,7 @@ class Session:
         opt = self.optimizer
         several = isinstance(opt.direction, tuple)
         recommended = None if several else opt.recommend()
-        differs = recommended is not None and opt.best is not None and recommended.number != opt.best.number
+        noisy = recommended is not None and (recommended != opt.best or opt._is_noisy())
         return Result(
             best=None if several else opt.best,
             recommended=recommended,
@@ -343,7 +344,7 @@ class Session:
             seconds=self.budget.seconds,
             noise=opt.noise,
             reference=opt.reference,
-            expected=opt.predict(recommended.params) if recommended is not None and differs else None,
+            expected=opt.predict(recommended.params) if recommended is not None and noisy else None,
             fixed=self.fixed,
         )
 
@@ -361,8 +362,16 @@ def _is_true(answer: Any) -> bool:
     return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(old: Optimizer, new: Optimizer, name: str) -> bool:
+    a, b = getattr(old, name), getattr(new, name)
     return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
+
+
+def _same_beliefs(old: Optimizer, new: Optimizer) -> bool:
+    """Whether both believe the same of the new space, whose choices may be others, or in another order."""
+    return old.prior.keys() == new.prior.keys() and np.array_equal(
+        tables(new.space, old.prior), tables(new.space, new.prior)
+    )
 
 
 def _studies(optimizer: Optimizer) -> list[Told]:
@@ -395,7 +404,7 @@ def _open(
         old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
         for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference", "prior"):
             asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
-            if asked and not _same(getattr(old, name), getattr(new, name)):
+            if asked and not (_same_beliefs(old, new) if name == "prior" else _same(old, new, name)):
                 raise CheckpointError(
                     f"{path} is of another run: {_difference(name, getattr(old, name), getattr(new, name))}; "
                     "give the same settings, or another path"

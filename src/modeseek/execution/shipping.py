@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import sys
 import traceback
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
 from modeseek.errors import ConfigError
@@ -37,6 +39,33 @@ def ship(what: str, payload: Any) -> bytes:
             f"{what} cannot go to worker processes ({' '.join(str(error).split())}): define it at the top of a module, "
             'or use executor="thread"'
         ) from error
+
+
+class Shipped:
+    """A function that is pickled as `ship` sends it, for executors of others: they know of names in modules only."""
+
+    def __init__(self, what: str, function: Callable[..., Any]) -> None:
+        self._data = ship(what, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """What the function gives."""
+        return pickle.loads(self._data)(*args)
+
+
+def for_executor(what: str, function: Callable[..., Any], executor: Executor) -> Callable[..., Any]:
+    """The function as it reaches the workers of this executor; a ConfigError in one line when it cannot."""
+    if not isinstance(executor, ProcessPoolExecutor):
+        return function
+    try:
+        return Shipped(what, function)
+    except ConfigError:
+        try:
+            pickle.dumps(function)
+        except Exception:
+            pass
+        else:
+            return function  # by its name, which forked workers know
+        raise
 
 
 def _main_can_be_imported() -> bool:

@@ -87,6 +87,8 @@ class DMSNode(Configured, ExternalGenerationNode):
         settings = Settings.of(seed=seed, config=config, n_initial=n_initial, device=device, threads=threads)
         super().__init__(name=name)
         self._settings = settings
+        if not isinstance(prior, Mapping | None):
+            raise ConfigError(f"prior must be a dict, as in prior={{'lr': Normal(1e-3, 0.5)}}, not {prior!r:.60}")
         self._prior = {name: _as_json(name, belief) for name, belief in (prior or {}).items()}
         self._codec: _Codec | None = None
         self._history: History | None = None

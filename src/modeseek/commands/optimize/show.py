@@ -162,6 +162,7 @@ def _draw_values(study: optuna.Study, axes: Axes) -> None:
         axes.scatter(numbers[~feasible], values[~feasible], s=14, marker="x", alpha=0.5, label="infeasible")
     axes.step(numbers, best, where="post", label="best so far")
     axes.set(xlabel="trial", ylabel="value")
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
 
 
 def _draw_front(study: optuna.Study, axes: Axes) -> None:

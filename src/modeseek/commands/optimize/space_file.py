@@ -183,6 +183,8 @@ def read_fixed(texts: Sequence[str], space: Space) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         if not sign or name not in space.names:
             raise ParameterError(f"--fixed {text}: it must be NAME=VALUE with one of {space.names}")
+        if name in fixed:
+            raise ParameterError(f"--fixed {text}: {name!r} has a value already, {fixed[name]!r}")
         fixed[name] = value_of(space[name], value)
     space.region(fixed)  # which refuses what is not a value, and what leaves nothing
     return fixed
