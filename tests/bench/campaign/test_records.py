@@ -56,7 +56,7 @@ def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path
     (path,) = tmp_path.glob("*/*.jsonl")
     line = json.loads(path.read_text())
     assert line.pop("schema") == SCHEMA
-    for name in ("predict", "network_inputs", "round_inputs", "skip_collapsed", "after_fall_back"):
+    for name in ("predict", "network_inputs", "round_inputs", "skip_collapsed", "after_fall_back", "hills"):
         del line["config"][name]
     path.write_text(json.dumps(line) + "\n")
     assert [r.key for r in store] == [work.key]
@@ -91,6 +91,12 @@ def test_what_was_botorchs_in_older_records_is_named_so(tmp_path: Path) -> None:
     for path in tmp_path.glob("*/*.jsonl"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 1}) + "\n")
     assert {r.method for r in store} == {"ei-botorch", "ucb", "pes-botorch"}
+
+
+@pytest.mark.parametrize(("schema", "today"), [(1, "gibbon-botorch"), (2, "gibbon-v1"), (3, "gibbon")])
+def test_an_earlier_gibbon_is_named_so(schema: int, today: str) -> None:
+    assert as_today({"method": "gibbon", "config": None}, schema)["method"] == today
+    assert as_today({"method": "gibbon-botorch", "config": None}, schema)["method"] == "gibbon-botorch"
 
 
 def test_the_last_of_equal_keys_counts_and_another_configuration_is_other_work(tmp_path: Path) -> None:
