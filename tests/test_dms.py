@@ -71,8 +71,6 @@ def test_configurations_are_values() -> None:
         {"steps": 0},
         {"batch_size": 0},
         {"hidden": 0},
-        {"hills": -1},
-        {"hills": 1.5},
         {"rho": -1.0},
         {"rho": float("nan")},
         {"w": float("inf")},

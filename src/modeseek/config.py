@@ -67,8 +67,6 @@ class DMSConfig:
             (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
-        hills: so many hills are worth all of m and all epochs: a model that has fewer among its best pseudo-inputs is
-            trained on a part of them, for a part of the epochs (one of four hills: a quarter); 0: always all.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -109,7 +107,6 @@ class DMSConfig:
     round_inputs: bool = True
     skip_collapsed: bool = True
     keep_apart: bool = False
-    hills: int = 0
     after_fall_back: Weights = "restart"
 
     def __post_init__(self) -> None:
@@ -214,7 +211,6 @@ _WHOLE = (  # name, smallest and largest value
     ("hold_epochs", 0, 100_000),
     ("hidden", 1, 4_096),
     ("steps", 1, 10_000),
-    ("hills", 0, 100),
 )
 _MOST_TRAINING = 10**13  # multiplications in one layer of the network; the paper's settings have 10^10
 _MOST_CLIMBING = 10**6  # steps of L-BFGS over all pseudo-inputs; the paper's settings have 4 x 10^4
@@ -264,7 +260,6 @@ _BEFORE: dict[str, Any] = {
     "round_inputs": True,
     "skip_collapsed": True,
     "keep_apart": False,
-    "hills": 0,
     "after_fall_back": "restart",
     "rho_stalled": None,
     "kernel": "se",

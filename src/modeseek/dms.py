@@ -28,7 +28,6 @@ from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
 from modeseek.exploration import weights
 from modeseek.fitting import fit_several, fit_surrogate, informed
-from modeseek.hills import count_hills, is_one_hill
 from modeseek.improvement import ImprovementGP
 from modeseek.informed import Belief, Conviction
 from modeseek.modes import dominant_mode
@@ -218,7 +217,7 @@ def seek(
     fresh = initialize(tuple(batch), d, config.hidden, noise)
     start = fresh if network is None else network
     best = x.gather(-2, y_hat.argmax(-1)[..., None, None].expand(*batch, 1, d))
-    fell_back = _is_one_point(x, y_hat, sde, config) | is_one_hill(x, y_hat, config.one_hill)
+    fell_back = _is_one_point(x, y_hat, sde, config) | _has_one_hill(x, y_hat, best, config.one_hill)
     drawn = _Drawn(best.expand(*batch, S, d), start if config.after_fall_back == "continue" else fresh, fell_back)
     if config.train_on != "nothing" and not bool(fell_back.all()):  # else there is nothing to learn
         drawn = _learn_and_draw(x, y_hat, start, drawn, sde, config, noise, domain, clock)
@@ -272,7 +271,20 @@ def _learn_and_draw(
     """
     batch, (S, d) = x.shape[:-2], otherwise.x_star.shape[-2:]
     # Line 7: s_θ ← DenoisingScoreMatching({(x_i, ŷ_i)})
-    theta, loss, y_star = _learn(x, y_hat, start, sde, config, noise)
+    y, y_star = _standardized_labels(y_hat)
+    theta, loss = train(
+        start,
+        _to_network(x, config.network_inputs),
+        y,
+        sde=sde,
+        schedule=_schedule(config),
+        hidden=config.hidden,
+        t0=config.t0,
+        p_drop=config.p_drop,
+        loss_weight=config.loss_weight,
+        source=noise,
+        prediction=config.predict,
+    )
     clock.lap("train")
 
     # Line 8: x_next ← DMS(s_θ), lines 12 to 16: ŷ* ← max ŷ_i, x*_s ← BackwardSDE(x_0, s_θ, ŷ*), x_0 ~ N(0, I)
@@ -288,55 +300,6 @@ def _learn_and_draw(
         torch.where(fell_back[..., None], otherwise.network, theta),
         fell_back,
     )
-
-
-class _Learned(NamedTuple):
-    """What line 7 leaves."""
-
-    theta: Tensor  # b x P, the networks
-    loss: Tensor  # b, in the last epoch
-    y_star: Tensor  # b, the best standardized label that they were trained on
-
-
-def _learn(x: Tensor, y_hat: Tensor, start: Tensor, sde: VPSDE, config: DMSConfig, noise: Draws) -> _Learned:
-    """Line 7 for every element, on as much of its pseudo-dataset, and for as long, as its hills are worth."""
-    if config.hills == 0 or config.train_on == "observed":
-        return _learn_all(x, y_hat, start, sde, config, _schedule(config), noise)
-    learned = _Learned(start.clone(), start.new_empty(start.shape[:-1]), start.new_empty(start.shape[:-1]))
-    share = count_hills(x, y_hat).clamp_max(config.hills)
-    for hills in sorted(set(share.flatten().tolist())):
-        rows, whole = share == hills, _schedule(config)
-        m, epochs, hold = (_part(hills, config.hills, n) for n in (x.shape[-2], whole.epochs, whole.hold_epochs))
-        schedule = replace(whole, epochs=epochs, hold_epochs=hold)
-        args = x[rows][:, :m], y_hat[rows][:, :m], start[rows], sde, config, schedule, noise.of_rows(rows)
-        for all_of_them, of_these in zip(learned, _learn_all(*args), strict=True):
-            all_of_them[rows] = of_these
-    return learned
-
-
-def _part(hills: int, enough: int, whole: int) -> int:
-    """The share of a whole number that some hills are worth, rounded up."""
-    return -(-whole * hills // enough)
-
-
-def _learn_all(
-    x: Tensor, y_hat: Tensor, start: Tensor, sde: VPSDE, config: DMSConfig, schedule: Schedule, noise: Draws
-) -> _Learned:
-    y, y_star = _standardized_labels(y_hat)
-    theta, loss = train(
-        start,
-        _to_network(x, config.network_inputs),
-        y,
-        sde=sde,
-        schedule=schedule,
-        hidden=config.hidden,
-        t0=config.t0,
-        p_drop=config.p_drop,
-        loss_weight=config.loss_weight,
-        source=noise,
-        prediction=config.predict,
-    )
-    return _Learned(theta, loss, y_star)
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:
@@ -359,6 +322,15 @@ def _is_one_point(x: Tensor, y: Tensor, sde: VPSDE, config: DMSConfig) -> Tensor
     same.
     """
     return (spread(x, y) < _resolution(sde, config)) & config.skip_collapsed
+
+
+def _has_one_hill(x: Tensor, y_hat: Tensor, best: Tensor, width: float) -> Tensor:
+    """Whether most of the best quarter of the pseudo-inputs (b x m x d) lie within `width` of the best of all: b.
+
+    That is where the modes of a model would lead, too.
+    """
+    top = y_hat.topk(-(-x.shape[-2] // 4), -1).indices
+    return (x - best).abs().amax(-1).gather(-1, top).median(-1).values < width
 
 
 def _mode(x_star: Tensor, quantile: float, domain: Domain) -> Tensor:

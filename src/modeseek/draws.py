@@ -44,10 +44,6 @@ class Draws:
         children = [[_spawn(generator, generator.device) for _ in range(count)] for generator in self.generators]
         return Draws([row[i] for i in range(count) for row in children])
 
-    def of_rows(self, rows: Tensor) -> Draws:
-        """The generators of some rows, by a mask of the batch's shape."""
-        return Draws([g for g, chosen in zip(self.generators, rows.flatten().tolist(), strict=True) if chosen])
-
     def rand(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Uniform on [0, 1): rows x shape."""
         return self._stack([torch.rand(shape, dtype=dtype, device=g.device, generator=g) for g in self.generators])

@@ -56,7 +56,7 @@ def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path
     (path,) = tmp_path.glob("*/*.jsonl")
     line = json.loads(path.read_text())
     assert line.pop("schema") == SCHEMA
-    for name in ("predict", "network_inputs", "round_inputs", "skip_collapsed", "after_fall_back", "hills"):
+    for name in ("predict", "network_inputs", "round_inputs", "skip_collapsed", "after_fall_back"):
         del line["config"][name]
     path.write_text(json.dumps(line) + "\n")
     assert [r.key for r in store] == [work.key]
