@@ -119,6 +119,26 @@ def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
     assert partly.found.endswith("2 of 3 of EI and UCB, ours and BoTorch's, but ucb takes ×1.5 on levy-10")
 
 
+@pytest.mark.parametrize(("by_epochs", "status"), [(1.0, "reproduced"), (0.2, "reproduced"), (1.3, "not")])
+def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status: str) -> None:
+    rows = [
+        {
+            "device": "GPU",
+            "batch": 1,
+            "size": size,
+            "value": value,
+            "seconds": 1.0,
+            "stages": {"train": value**by_epochs if size == "E" else 1.0, "sample": value**1.0, "fit": value**3.0},
+        }
+        for size in ("E", "L")
+        for value in (10, 20, 40, 80)
+    ]
+    (found,) = claims._growth(rows)
+    assert found.status == status
+    assert found.found.endswith(f": train as E^{by_epochs:.2f}; sample as L^1.00")
+    assert claims._growth(rows[:2]) == []
+
+
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
     text = script["PAGE"].read_text()

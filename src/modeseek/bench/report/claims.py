@@ -20,8 +20,10 @@ from modeseek.bench.measure.measurements import Measurement, as_written, read
 from modeseek.bench.measure.seconds import OUR_PATHS, PAPERS_DMS
 from modeseek.bench.methods.variants import PRESET, ablation, values
 from modeseek.bench.report import presets
+from modeseek.bench.report.cost import exponents
 from modeseek.bench.report.curves import LEVEL, Curves, Gathered, Measure, holm, p_value, verdict
 from modeseek.bench.report.table import Row, Table
+from modeseek.bench.report.theory import ROUNDING
 
 Status = Literal["reproduced", "partly", "not"]
 LOW, HIGH = "styblinski-tang-2", "levy-10"  # of the paper's ablations and tables of seconds
@@ -223,8 +225,8 @@ def _concentration(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _cost(evidence: Evidence) -> Iterator[Finding]:
-    """App. D: Tables 3 and 4."""
-    for name, judge in (("draws", _draws), ("seconds", _seconds)):
+    """App. D: complexity, Tables 3 and 4."""
+    for name, judge in (("growth", _growth), ("draws", _draws), ("seconds", _seconds)):
         path = evidence.results / f"{name}.json"
         yield from as_written(path)(judge)(read(path))
 
@@ -234,7 +236,7 @@ def _draws(rows: list[Measurement]) -> list[Finding]:
     found = []
     for device in dict.fromkeys(row["device"] for row in rows):
         of_device = {(row["method"], row["task"], row["S"]): _mean(row) for row in rows if row["device"] == device}
-        for ours, settings in ((PAPERS_DMS, "the paper's settings"), ("DMS", "the default's settings")):
+        for ours, settings in OF_DMS.items():
             for sampler, whose in (("PES", "BoTorch's path sampler"), (OUR_PATHS, "our path sampler")):
                 ratios = {
                     (task, S): seconds / of_device[ours, task, S]
@@ -267,6 +269,33 @@ def _seconds(rows: list[Measurement]) -> list[Finding]:
     return found
 
 
+def _growth(rows: list[Measurement]) -> list[Finding]:
+    """App. D.1: upper bounds, so that what grows more slowly is within them."""
+    found = []
+    for place, batch in dict.fromkeys((row["device"], row["batch"]) for row in rows):
+        of_place = [row for row in rows if (row["device"], row["batch"]) == (place, batch)]
+        texts, within = [], True
+        for stage, bounds in COMPLEXITY.items():
+            slopes = exponents([row | {"seconds": row["stages"][stage]} for row in of_place])
+            measured = {size: slopes[size] for size in bounds if size in slopes}
+            within = within and all(slope <= bounds[size] + TOLERANCE for size, slope in measured.items())
+            if measured:
+                texts.append(f"{stage} as {', '.join(f'{size}^{slope:.2f}' for size, slope in measured.items())}")
+        if texts:
+            status: Status = "reproduced" if within else "not"
+            text = f"seconds grow no faster: {'; '.join(texts)}" if within else f"seconds grow: {'; '.join(texts)}"
+            claim = f"Training costs O(E ⌈m/B⌉ H²) and sampling O(S L H²) ({place}, batch of {batch})"
+            found.append(Finding(claim, "App. D.1", status, text, "growth"))
+    return found
+
+
+COMPLEXITY = {"train": {"E": 1, "m": 1, "H": 2}, "sample": {"S": 1, "L": 1, "H": 2}}  # exponents in the paper
+TOLERANCE = 0.1  # of a fitted exponent
+OF_DMS = {  # by the names that measurements have
+    PAPERS_DMS: "the paper's settings",
+    "DMS": "the default's settings",
+    "DMS, an earlier default": "an earlier default's settings",
+}
 SIMPLE = ("ei", "ucb", "ei-botorch", "ucb-botorch")
 _ABLATIONS = "run --task styblinski-tang-2,levy-10 --method ablations"
 
@@ -284,8 +313,8 @@ def _theory(evidence: Evidence) -> Iterator[Finding]:
 
 def _bound(task: str, found: dict[str, list[theory.Suboptimality]]) -> Iterator[Finding]:
     every = [r for of in found.values() for r in of]
-    held = sum(int((r.subopt <= r.e1 + r.e2 + 1e-5).sum()) for r in every)
-    with_gap = sum(int((r.subopt <= r.e1 + r.e2 + r.gap + 1e-5).sum()) for r in every)
+    held = sum(int((r.subopt <= r.e1 + r.e2 + ROUNDING).sum()) for r in every)
+    with_gap = sum(int((r.subopt <= r.e1 + r.e2 + r.gap + ROUNDING).sum()) for r in every)
     total = sum(len(r.subopt) for r in every)
     status: Status = "reproduced" if held == total else "partly" if with_gap == total else "not"
     text = f"held in {held} of {total} measurements, and in {with_gap} with the gap between a and its mean label added"
