@@ -93,6 +93,12 @@ def test_what_was_botorchs_in_older_records_is_named_so(tmp_path: Path) -> None:
     assert {r.method for r in store} == {"ei-botorch", "ucb", "pes-botorch"}
 
 
+@pytest.mark.parametrize(("schema", "today"), [(1, "gibbon-botorch"), (2, "gibbon-v1"), (3, "gibbon")])
+def test_an_earlier_gibbon_is_named_so(schema: int, today: str) -> None:
+    assert as_today({"method": "gibbon", "config": None}, schema)["method"] == today
+    assert as_today({"method": "gibbon-botorch", "config": None}, schema)["method"] == "gibbon-botorch"
+
+
 def test_the_last_of_equal_keys_counts_and_another_configuration_is_other_work(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(record(0, status="failed", error="Traceback"))

@@ -12,7 +12,7 @@ import torch
 
 from modeseek.bench.measure import seconds
 from modeseek.bench.measure.measurements import read
-from modeseek.bench.measure.seconds import Measurement, measure_draws, measure_iterations
+from modeseek.bench.measure.seconds import PAPERS_DMS, Measurement, measure_draws, measure_iterations
 from modeseek.bench.methods.sobol_search import SobolSearch
 from modeseek.bench.tasks import find_task
 from modeseek.checks import missing_extra
@@ -30,10 +30,11 @@ def measurement(task: str, method: str, *values: float, **more: object) -> Measu
 def test_draws_of_dms_and_pes_are_timed_on_one_gp() -> None:
     rows = list(measure_draws(["styblinski-tang-2"], [4], repeats=2))
     by_method = {row["method"]: row["seconds"] for row in rows}
-    assert list(by_method) == ["DMS", "DMS, sampling alone", "PES", "PES, our paths"]
+    assert list(by_method) == ["DMS", "DMS, sampling alone", PAPERS_DMS, "PES", "PES, our paths"]
     assert all(len(values) == 2 and min(values) > 0 for values in by_method.values())
     pairs = zip(by_method["DMS"], by_method["DMS, sampling alone"], strict=True)
     assert all(whole > sampling for whole, sampling in pairs)
+    assert min(by_method[PAPERS_DMS]) > max(by_method["DMS"]), "100 epochs instead of 20, 50 steps instead of 15"
     assert rows[0]["threads"] == 1
     assert rows[0]["torch"] == torch.__version__
 

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from modeseek.bench.measure import theory
 from modeseek.bench.measure.theory import TERMS, load, measure, save, sliced_w1
 from modeseek.commands import main
+from modeseek.dms import Suggestion, suggest
 from modeseek.errors import ConfigError
+from modeseek.pseudo import spread
 
 TASK = "styblinski-tang-2"
 
@@ -42,6 +45,16 @@ def test_e2_falls_with_m() -> None:
 def test_e2_grows_with_t0() -> None:
     early, late = (measure(TASK, n=40, m=100, t0=t0, seeds=4, S=100).e2.mean() for t0 in (1e-3, 0.2))
     assert late > early, "noise that is never removed"
+
+
+def test_a_model_is_measured_even_where_the_pseudo_inputs_end_in_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Suggestion] = []
+    monkeypatch.setattr(theory, "REFERENCE_SIZE", 64)
+    monkeypatch.setattr(theory, "suggest", lambda *args: found.append(suggest(*args)) or found[-1])
+    measure("levy-10", n=40, m=50, seeds=3, S=20)
+    (out,) = found
+    assert (spread(out.pseudo_x, out.pseudo_y) < 0.005).any(), "where the preset does without a model"
+    assert not out.fell_back.any()
 
 
 def test_the_sliced_distance_of_moved_points_is_how_far_they_moved() -> None:

@@ -97,18 +97,46 @@ def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
             "task": "levy-10",
             "S": 100,
             "device": device,
-            "seconds": [seconds, 9 * seconds, seconds],
+            "seconds": [0.5 * seconds, 1.5 * seconds],
         }
 
     rows = [row("DMS", 1.0), row("PES", 5.0), row("PES, our paths", 0.5), row("PES", 5.0, "CPU")]
-    found = claims._draws(rows)
+    found = claims._draws([*rows, row("DMS, the paper's settings", 4.0)])
     assert [(f.status, f.found) for f in found] == [
+        ("reproduced", "PES takes ×1.2 on levy-10 with S = 100"),
+        ("not", "PES takes ×0.1 on levy-10 with S = 100"),
         ("reproduced", "PES takes ×5.0 on levy-10 with S = 100"),
         ("not", "PES takes ×0.5 on levy-10 with S = 100"),
     ]
-    slow = [row("dms-paper", 2.0), row("ei", 0.1), row("ucb-botorch", 0.2)]
-    assert [f.status for f in claims._seconds(slow)] == ["reproduced"]
-    assert [f.status for f in claims._seconds([*slow, row("ucb", 3.0)])] == ["partly"]
+    assert "the paper's settings; BoTorch's" in found[0].claim
+    assert "the default's settings; our" in found[3].claim
+    slow = [row("dms-paper", 2.0), row("ei", 0.1), row("ucb-botorch", 0.2), row("dms-paper", 61.0, "CPU")]
+    found = claims._seconds([*slow, row("ucb", 50.0, "CPU"), row("ucb", 3.0, "TPU")])
+    assert [(f.status, "GPU" in f.claim) for f in found] == [("reproduced", True), ("partly", False)]
+    assert found[0].found == "`dms-paper`: 2 s on levy-10; it is slower than 2 of 2 of EI and UCB, ours and BoTorch's"
+    (partly,) = claims._seconds([*slow[:3], row("ucb", 3.0)])
+    assert partly.status == "partly"
+    assert partly.found.endswith("2 of 3 of EI and UCB, ours and BoTorch's, but ucb takes ×1.5 on levy-10")
+
+
+@pytest.mark.parametrize(("by_epochs", "status"), [(1.0, "reproduced"), (0.2, "reproduced"), (1.3, "not")])
+def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status: str) -> None:
+    rows = [
+        {
+            "device": "GPU",
+            "batch": 1,
+            "size": size,
+            "value": value,
+            "seconds": 1.0,
+            "stages": {"train": value**by_epochs if size == "E" else 1.0, "sample": value**1.0, "fit": value**3.0},
+        }
+        for size in ("E", "L")
+        for value in (10, 20, 40, 80)
+    ]
+    (found,) = claims._growth(rows)
+    assert found.status == status
+    assert found.found.endswith(f": train as E^{by_epochs:.2f}; sample as L^1.00")
+    assert claims._growth(rows[:2]) == []
 
 
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:

@@ -12,20 +12,24 @@ def measurement(task: str, method: str, *values: float, **more: object) -> Measu
     return {"task": task, "method": method, "seconds": list(values)} | MACHINE | more
 
 
-def test_tables_show_medians_beside_the_papers_numbers() -> None:
+def test_tables_show_means_and_standard_deviations_beside_the_papers() -> None:
     draws = draws_table([measurement("levy-10", "DMS", 0.5, 0.1, 0.2, S=S) for S in (100, 300)])
     assert draws.header[-2:] == ["S = 100", "S = 300"]
-    assert ["levy-10", "DMS", "CPU (x), 1 thread", "0.2", "0.2"] in draws.cells
-    assert ["levy-10", "PES", "RTX 4090 (paper)", "9.58", "28.74"] in draws.cells
+    assert ["levy-10", "DMS", "CPU (x), 1 thread", "0.267 ± 0.21", "0.267 ± 0.21"] in draws.cells
+    assert ["levy-10", "PES", "RTX 4090 (paper)", "9.58 ± 2.36", "28.74 ± 2.55"] in draws.cells
+
+    assert ["levy-10", "DMS, the paper's settings", "RTX 4090 (paper)", "2.20 ± 0.07", "2.67 ± 0.06"] in draws.cells
 
     methods = ("dms-paper", "pes", "sobol")
-    iterations = iterations_table([measurement("levy-10", method, 0.0001, 1.5, 9.0) for method in methods])
+    values = dict(zip(methods, ((1.0, 2.0, 3.0), (130.0,), (0.0001, 0.0002)), strict=True))
+    iterations = iterations_table([measurement("levy-10", method, *values[method]) for method in methods])
     assert iterations.header == ["task", "measured on", "dms-paper", "pes", "sobol"]
     assert iterations.cells == [
-        ["levy-10", "CPU (x), 1 thread", "1.5", "1.5", "1.5"],
-        ["levy-10", "RTX 4090 (paper)", "4.07", "390.20", ""],
+        ["levy-10", "CPU (x), 1 thread", "2 ± 1", "130", "< 0.001"],
+        ["levy-10", "RTX 4090 (paper)", "4.07 ± 0.40", "390.20 ± 23.40", ""],
     ]
-    assert iterations.rows[0]["repeats"] == 3
+    assert [iterations.rows[0][name] for name in ("seconds", "standard deviation", "median", "repeats")] == [2, 1, 2, 3]
+    assert iterations.rows[1]["standard deviation"] == ""
 
 
 def test_unknown_methods_and_tasks_come_last() -> None:

@@ -182,9 +182,9 @@ def draw_growth(measurements: Sequence[Measurement], path: Path) -> list[Path]:
             axes.plot(
                 values, [m["seconds"] for m in points], "o-", color=figures.PALETTE[0], linewidth=2.2, label="all"
             )
-            axes.set(xscale="log", yscale="log", xlabel=size, title=f"{place}, batch of {batch}")
-            axes.title.set_fontsize(9)
+            axes.set(xscale="log", yscale="log", xlabel=size)
         row[0].set_ylabel("seconds per iteration")
+        row[0].set_title(f"{place}, batch of {batch}", loc="left", fontsize=9)
     handles = {h.get_label(): h for h in row[0].get_lines()}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False)
     return figures.save(figure, path)
