@@ -46,8 +46,9 @@ from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.kernels import KERNELS, SQUARED_EXPONENTIAL, half_squares
 from modeseek.outcome_transforms import OutcomeMap, Scaling
 from modeseek.paths import Paths, maxima
+from modeseek.priors import GAMMA, LENGTHSCALE_SCALE, Hyperparameters
 from modeseek.sampled_optimum import HYPERPARAMETERS, above, as_fitted, moments_in_own_units, sample_optimum, shortest
-from modeseek.surrogate import GAMMA, GP, LENGTHSCALE_SCALE, Hyperparameters, posterior_of
+from modeseek.surrogate import GP, Given, posterior_of
 
 SIZES = ((1, 10), (1, 50), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
 MIN_LENGTHSCALE = 0.1
@@ -89,10 +90,10 @@ def draw(
     embedding = PLAIN.with_kernel(kernel)
     amplitudes = normal(2, b, 1, FEATURES) / math.sqrt(FEATURES)
     hyperparameters, zero = Hyperparameters(lengthscale, noise), torch.zeros_like(noise)
-    prior = posterior_of(X, torch.zeros_like(X[..., 0]), hyperparameters, zero, embedding)
+    prior = posterior_of(X, torch.zeros_like(X[..., 0]), hyperparameters, zero, Given(embedding))
     function = Paths(prior, frequencies, *amplitudes, torch.zeros_like(X[..., 0])[:, None])
     y = function.everywhere(X)[:, 0] + noise.sqrt()[:, None] * normal(b, n)
-    known = posterior_of(X, y, hyperparameters, zero, embedding)
+    known = posterior_of(X, y, hyperparameters, zero, Given(embedding))
     function = Paths(known, frequencies, *amplitudes, function.update)  # the candidates for its maximum know y
     found = maxima(function, Draws.of(generator, (b,)))
     return Truth(function, known, found.x[:, 0], found.value[:, 0])

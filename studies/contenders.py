@@ -28,9 +28,9 @@ from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.proposer import Proposer, propose_all
 from modeseek.settings import Settings
-from modeseek.surrogate import fit
 from modeseek.typing import Array
 
 START = 10  # points of the common design

@@ -35,12 +35,13 @@ from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.draws import Draws
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import draw_paths
+from modeseek.priors import Hyperparameters
 from modeseek.proposer import Proposer
 from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import Hyperparameters, fit
 from modeseek.typing import Array
 from studies.batch_policies import next_round
 

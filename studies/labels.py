@@ -39,9 +39,11 @@ from modeseek.bench.tasks import find_task
 from modeseek.bench.tasks.problem import Problem
 from modeseek.bench.tasks.synthetic import Maximized, on_box
 from modeseek.design import sobol
+from modeseek.map_fit import evidence, fit
 from modeseek.outcome_transforms import BAD_OUTLIER, floor_of, power, standardize
+from modeseek.priors import Hyperparameters
 from modeseek.pseudo import refine_inputs
-from modeseek.surrogate import GP, Hyperparameters, evidence, fit
+from modeseek.surrogate import GP
 
 STARTS, RAW, STEPS = 64, 1000, 40
 

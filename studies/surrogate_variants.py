@@ -20,20 +20,10 @@ from modeseek.fitting import fit_mapped
 from modeseek.kernels import MATERN, half_squares
 from modeseek.lbfgs import descend_in_cube, lbfgs
 from modeseek.linalg import inverse_of, with_diagonal
+from modeseek.map_fit import fit, log_posterior
 from modeseek.outcome_transforms import OutcomeMap
-from modeseek.surrogate import (
-    GP,
-    MIN_VARIANCE,
-    PRIORS,
-    Hyperparameters,
-    Moments,
-    bounds_of_theta,
-    cold_starts,
-    fit,
-    log_posterior,
-    posterior_of,
-    theta_of,
-)
+from modeseek.priors import PRIORS, Hyperparameters, bounds_of_theta, cold_starts, theta_of
+from modeseek.surrogate import GP, MIN_VARIANCE, Given, Moments, posterior_of
 
 CONFIG = DMSConfig.fast()
 PRIOR = PRIORS[CONFIG.noise_prior]
@@ -72,17 +62,17 @@ class Turned(Embedding):
 
 def value_of(gp: GP) -> Tensor:
     """The MAP objective where the fit ended: b."""
-    return log_posterior(gp.X, gp.y, theta_of(gp.hyperparameters), gp.embedding, gp.prior, gp.known_noise)[0]
+    return log_posterior(gp.X, gp.y, theta_of(gp.hyperparameters), gp.given)[0]
 
 
 def choose_gp(better: Tensor, yes: GP, no: GP) -> GP:
     """Row by row one of two whose features are linear."""
-    assert isinstance(yes.embedding, Turned)
-    assert isinstance(no.embedding, Turned)
-    A = torch.where(better[:, None, None], yes.embedding.A, no.embedding.A)
+    assert isinstance(yes.given.embedding, Turned)
+    assert isinstance(no.given.embedding, Turned)
+    A = torch.where(better[:, None, None], yes.given.embedding.A, no.given.embedding.A)
     lengthscale = torch.where(better[:, None], yes.hyperparameters.lengthscale, no.hyperparameters.lengthscale)
     noise = torch.where(better, yes.hyperparameters.noise, no.hyperparameters.noise)
-    return posterior_of(yes.X, yes.y, Hyperparameters(lengthscale, noise), embedding=Turned(A), prior=PRIOR)
+    return posterior_of(yes.X, yes.y, Hyperparameters(lengthscale, noise), given=Given(Turned(A), PRIOR))
 
 
 def main_directions(gp: GP) -> Tensor:
@@ -104,14 +94,14 @@ def rotated(margin: float = 0.0, least: int = 0) -> Fit:
         if X.shape[-2] < least * X.shape[-1]:
             return plain
         eye = torch.eye(X.shape[-1], dtype=X.dtype).expand(len(X), -1, -1)
-        best = posterior_of(X, plain.y, plain.hyperparameters, embedding=Turned(eye), prior=PRIOR)
+        best = posterior_of(X, plain.y, plain.hyperparameters, given=Given(Turned(eye), PRIOR))
         value = value_of(best) + margin
         kept = memory.get("turned")
         if kept is not None:
-            again = fit(X, plain.y, kept.hyperparameters, embedding=kept.embedding, prior=PRIOR)
+            again = fit(X, plain.y, kept.hyperparameters, given=Given(kept.given.embedding, PRIOR))
             better = value_of(again) > value
             best, value = choose_gp(better, again, best), torch.maximum(value, value_of(again))
-        fresh = fit(X, plain.y, embedding=Turned(main_directions(best)), prior=PRIOR)
+        fresh = fit(X, plain.y, given=Given(Turned(main_directions(best)), PRIOR))
         better = value_of(fresh) > value
         best = choose_gp(better, fresh, best)
         memory["turned"] = best
@@ -165,12 +155,12 @@ def with_features(
     found = end.x.gather(0, best[None, :, None].expand(1, *end.x.shape[1:]))[0]
     memory["theta"] = found
     hyperparameters = Hyperparameters(found[:, :d].exp(), found[:, d].exp())
-    return posterior_of(X, y, hyperparameters, embedding=make(found[:, d + 1 :]), prior=PRIOR)
+    return posterior_of(X, y, hyperparameters, given=Given(make(found[:, d + 1 :]), PRIOR))
 
 
 def of_features(Z: Tensor, y: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """As `log_posterior`, of features Z (... x n x d): its value, and its gradients by θ and by Z."""
-    value, by_theta = log_posterior(Z, y, theta, PLAIN.with_kernel(MATERN), PRIOR)
+    value, by_theta = log_posterior(Z, y, theta, Given(PLAIN.with_kernel(MATERN), PRIOR))
     lengthscale, noise = theta[..., :-1].exp(), theta[..., -1].exp()
     K, decay = MATERN.value_and_decay(half_squares(Z, Z, lengthscale))
     A = inverse_of(torch.linalg.cholesky_ex(with_diagonal(K.clone(), noise[..., None])).L)
@@ -240,7 +230,7 @@ def exact(least: float) -> Fit:
 
     def fit_it(X: Tensor, Y: Tensor, memory: Memory) -> GP:
         gp, _ = usual(X, Y, memory)
-        again = fit(X, gp.y, memory.get("exact", gp.hyperparameters), embedding=gp.embedding, prior=prior)
+        again = fit(X, gp.y, memory.get("exact", gp.hyperparameters), given=Given(gp.given.embedding, prior))
         memory["exact"] = again.hyperparameters
         return again
 
@@ -257,7 +247,7 @@ def student(freedom: float) -> Fit:
             squares = (gp.alpha * variance).square() / variance
             excess = (squares + freedom) / (freedom + 1)
             known = (gp.hyperparameters.noise[:, None] + (excess - 1).clamp_min(0) * variance).detach()
-            gp = posterior_of(X, gp.y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=known)
+            gp = posterior_of(X, gp.y, gp.hyperparameters, given=gp.given._replace(known_noise=known))
         return gp
 
     return fit_it
@@ -271,7 +261,7 @@ def doubtful(variance: float) -> Fit:
         at_floor = gp.y <= gp.y.amin(-1, keepdim=True) + 1e-9
         at_floor &= at_floor.sum(-1, keepdim=True) > 1
         known = torch.where(at_floor, variance, torch.nan)
-        again = fit(X, gp.y, memory.get("again"), embedding=gp.embedding, prior=PRIOR, known_noise=known)
+        again = fit(X, gp.y, memory.get("again"), given=Given(gp.given.embedding, PRIOR, known))
         memory["again"] = again.hyperparameters
         return again
 
@@ -364,7 +354,7 @@ def additive(X: Tensor, Y: Tensor, memory: Memory) -> GP:
     alpha = (inverse @ (plain.y - mean[:, None])[..., None])[..., 0]
     return Additive(
         X, plain.y, Hyperparameters(theta[:, :d].exp(), noise), mean, alpha, inverse, plain.fit_failed,
-        embedding=plain.embedding, prior=PRIOR, own=theta[:, d + 1 : 2 * d + 1].exp(), share=theta[:, -1].sigmoid(),
+        given=Given(plain.given.embedding, PRIOR), own=theta[:, d + 1 : 2 * d + 1].exp(), share=theta[:, -1].sigmoid(),
     )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ import torch
 import modeseek as ms
 from modeseek import checkpoint
 from modeseek.constraints import margins_of
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.outcomes import measured, never_measures
 from modeseek.paths import ConstrainedPaths, draw_paths
-from modeseek.surrogate import fit
 from modeseek.trials import least_violation
 from shared import CHEAP, SMALLEST, TRAINED, generator, hill
 

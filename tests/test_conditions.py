@@ -17,9 +17,11 @@ from modeseek.conditions import ABSENT
 from modeseek.domain import Domain
 from modeseek.embedding import PLAIN, embedding_of
 from modeseek.errors import SpaceExhausted
+from modeseek.map_fit import fit, log_posterior
 from modeseek.paths import draw_paths
+from modeseek.priors import Hyperparameters
 from modeseek.sketch import sketch
-from modeseek.surrogate import GP, Hyperparameters, fit, log_posterior, posterior_of
+from modeseek.surrogate import GP, Given, posterior_of
 
 CPU = torch.device("cpu")
 SPACE = Space(
@@ -160,7 +162,7 @@ def test_a_finite_space_ends_after_each_configuration_once() -> None:
 def surrogate(n: int = 25) -> tuple[GP, torch.Tensor]:
     X = torch.from_numpy(SPACE.snap(points(n)))[None].expand(2, -1, -1)
     y = torch.randn(2, n, dtype=torch.float64, generator=generator(1))
-    return fit(X, y, embedding=embedding_of(SPACE, CPU)), torch.from_numpy(points(6, seed=2)).expand(2, -1, -1)
+    return fit(X, y, given=Given(embedding_of(SPACE, CPU))), torch.from_numpy(points(6, seed=2)).expand(2, -1, -1)
 
 
 def test_kernel_of_choices_is_one_or_the_same_for_all_that_differ() -> None:
@@ -199,11 +201,9 @@ def test_gradients_are_those_of_finite_differences() -> None:
         torch.testing.assert_close(paths.value_and_grad(z)[1][..., i], slope, atol=1e-5, rtol=1e-4)
     theta = 0.3 * torch.randn(2, SPACE.d + 1, dtype=torch.float64, generator=generator(3))
     for i, e in enumerate(step * torch.eye(SPACE.d + 1, dtype=torch.float64)):
-        ends = [log_posterior(gp.X, gp.y, theta + sign * e, gp.embedding)[0] for sign in (1, -1)]
+        ends = [log_posterior(gp.X, gp.y, theta + sign * e, gp.given)[0] for sign in (1, -1)]
         slope = (ends[0] - ends[1]) / (2 * step)
-        torch.testing.assert_close(
-            log_posterior(gp.X, gp.y, theta, gp.embedding)[1][..., i], slope, atol=1e-4, rtol=1e-4
-        )
+        torch.testing.assert_close(log_posterior(gp.X, gp.y, theta, gp.given)[1][..., i], slope, atol=1e-4, rtol=1e-4)
 
 
 def test_expected_improvement_by_its_logarithm() -> None:
@@ -230,7 +230,7 @@ def test_a_branch_with_more_to_gain_is_chosen() -> None:
     y = torch.tensor([[0.0] * 11 + [-0.3]], dtype=torch.float64)
     lengthscale = torch.full((1, 3), 0.2, dtype=torch.float64)
     hyperparameters = Hyperparameters(lengthscale, torch.tensor([1e-4], dtype=torch.float64))
-    gp = posterior_of(X, y, hyperparameters, embedding=embedding_of(space, CPU))
+    gp = posterior_of(X, y, hyperparameters, given=Given(embedding_of(space, CPU)))
     domain = Domain.of(space, CPU)
     assert [fork.coordinate for fork in domain.forks] == [space.coordinates.index("model")]
     mode = torch.from_numpy(space.encode({"model": "a", "x": 0.05}))[None]

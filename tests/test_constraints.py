@@ -15,10 +15,11 @@ from modeseek.config import DMSConfig
 from modeseek.constraints import bilog, constrain
 from modeseek.dms import suggest
 from modeseek.draws import Draws
+from modeseek.map_fit import fit
 from modeseek.objectives import improve_one, leaders_of
 from modeseek.outcome_transforms import standardize
 from modeseek.pseudo import around
-from modeseek.surrogate import Surrogate, fit
+from modeseek.surrogate import Surrogate
 
 CONFIG = DMSConfig(m=200, S=100, epochs=60, steps=20)
 

@@ -11,9 +11,10 @@ from torch.distributions import Normal
 from modeseek.config import DMSConfig
 from modeseek.fitting import fit_mapped
 from modeseek.hyperparameters import _hilly, draw_hyperparameters
+from modeseek.map_fit import fit, log_posterior
 from modeseek.outcome_transforms import standardize
+from modeseek.priors import theta_of
 from modeseek.sampled_optimum import moments_in_own_units
-from modeseek.surrogate import fit, log_posterior, theta_of
 
 
 def data(n: int, d: int, b: int = 1) -> tuple[Tensor, Tensor]:

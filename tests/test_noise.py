@@ -21,11 +21,13 @@ from modeseek.config import DMSConfig
 from modeseek.dms import suggest
 from modeseek.fitting import fit_mapped
 from modeseek.improvement import ImprovementGP
+from modeseek.map_fit import fit, log_posterior
 from modeseek.outcome_transforms import MIN_KNOWN_NOISE
 from modeseek.paths import draw_paths
+from modeseek.priors import Hyperparameters, bounds_of_theta, theta_of
 from modeseek.recommendation import is_noisy
 from modeseek.sketch import sketch
-from modeseek.surrogate import Hyperparameters, bounds_of_theta, fit, log_posterior, posterior_of, theta_of
+from modeseek.surrogate import Given, posterior_of
 
 LINE = ms.Space.box([0], [1])
 
@@ -51,7 +53,7 @@ def test_the_posterior_is_that_of_botorch_with_known_variances() -> None:
     with torch.no_grad():
         theirs = model.eval().posterior(x[0])
     for noise in (every, known):  # what is not known is the fitted 0.1, which is the same here
-        mu, sigma = posterior_of(X, y, hyperparameters, mean, known_noise=noise).posterior(x)
+        mu, sigma = posterior_of(X, y, hyperparameters, mean, Given(known_noise=noise)).posterior(x)
         torch.testing.assert_close(mu[0], theirs.mean[:, 0], atol=1e-6, rtol=1e-6)
         torch.testing.assert_close(sigma[0], theirs.variance[:, 0].sqrt(), atol=1e-6, rtol=1e-6)
 
@@ -59,16 +61,16 @@ def test_the_posterior_is_that_of_botorch_with_known_variances() -> None:
 def test_the_fit_knows_which_noise_is_known() -> None:
     X, y, known = data()
     theta = torch.tensor([[-0.5, 0.2, -2.0]], dtype=torch.float64)
-    _, grad = log_posterior(X, y, theta, known=known)
+    _, grad = log_posterior(X, y, theta, Given(known_noise=known))
     for i, e in enumerate(1e-6 * torch.eye(3, dtype=torch.float64)):
-        ends = [log_posterior(X, y, theta + sign * e, known=known)[0] for sign in (1, -1)]
+        ends = [log_posterior(X, y, theta + sign * e, Given(known_noise=known))[0] for sign in (1, -1)]
         torch.testing.assert_close(grad[:, i], (ends[0] - ends[1]) / 2e-6, atol=1e-5, rtol=1e-5)
-    gp = fit(X, y, known_noise=known)
+    gp = fit(X, y, given=Given(known_noise=known))
     top = theta_of(gp.hyperparameters)
-    value, slope = log_posterior(X, y, top, known=known)
+    value, slope = log_posterior(X, y, top, Given(known_noise=known))
     inside = (top > bounds_of_theta(X)[0] + 1e-6) & (top < bounds_of_theta(X)[1] - 1e-6)
     assert (slope[inside].abs() < 0.05).all()
-    assert (value >= log_posterior(X, y, theta, known=known)[0]).all()
+    assert (value >= log_posterior(X, y, theta, Given(known_noise=known))[0]).all()
     torch.testing.assert_close(gp.noise[:, ::2], known[:, ::2])
     assert (gp.noise[:, 1::2] == gp.hyperparameters.noise[:, None]).all()
 
@@ -83,17 +85,17 @@ def test_a_point_told_twice_counts_as_their_mean_by_precision() -> None:
     merged = (1.0 * 0.3 + 0.4 * 0.1) / 0.4
     once = posterior_of(
         X[:, 1:], torch.tensor([[merged, -0.5]], dtype=torch.float64), hyperparameters, mean,
-        known_noise=torch.tensor([[0.03 / 0.4, 0.05]], dtype=torch.float64),
+        Given(known_noise=torch.tensor([[0.03 / 0.4, 0.05]], dtype=torch.float64)),
     )  # fmt: skip
     x = torch.linspace(0, 1, 7, dtype=torch.float64)[None, :, None]
-    twice = posterior_of(X, y, hyperparameters, mean, known_noise=noise)
+    twice = posterior_of(X, y, hyperparameters, mean, Given(known_noise=noise))
     for ours, theirs in zip(twice.posterior(x), once.posterior(x), strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 def test_the_sketch_and_draws_of_all_observations_have_their_noise() -> None:
     X, y, known = data(30)
-    gp = fit(X, y, known_noise=known)
+    gp = fit(X, y, given=Given(known_noise=known))
     x = torch.rand(1, 6, 2, dtype=torch.float64, generator=generator(3))
     torch.testing.assert_close(sketch(gp, 30).label(x, 1.0), gp.label(x, 1.0), atol=1e-4, rtol=1e-4)
     paths = draw_paths(gp, 4000, generator(4), features=2048).everywhere(x)
@@ -104,7 +106,7 @@ def test_the_sketch_and_draws_of_all_observations_have_their_noise() -> None:
 
 def test_pending_points_join_observations_with_known_noise() -> None:
     X, y, known = data()
-    gp = fit(X, y, known_noise=known)
+    gp = fit(X, y, given=Given(known_noise=known))
     conditioned = gp.condition(torch.full((1, 2, 2), 0.5, dtype=torch.float64))
     assert conditioned.noise.shape == (1, 14)
     torch.testing.assert_close(conditioned.noise[:, :12], gp.noise)
@@ -117,13 +119,13 @@ def test_standard_errors_are_in_the_units_of_the_outcomes(warp: Any) -> None:
     sem = torch.full_like(Y, torch.nan)
     sem[0, :3] = torch.tensor([0.0, 0.5, 1.0])
     gp, outcomes = fit_mapped(X, Y, DMSConfig(warp=warp), sem=sem)
-    assert gp.known_noise is not None
-    assert float(gp.known_noise[0, 0]) == MIN_KNOWN_NOISE
-    assert gp.known_noise[0, 3:].isnan().all()
+    assert gp.given.known_noise is not None
+    assert float(gp.given.known_noise[0, 0]) == MIN_KNOWN_NOISE
+    assert gp.given.known_noise[0, 3:].isnan().all()
     step = 1e-4
     slope = (outcomes.apply(Y + step) - outcomes.apply(Y - step)) / (2 * step)
     expected = (sem * slope).square().clamp_min(MIN_KNOWN_NOISE)
-    torch.testing.assert_close(gp.known_noise[0, 1:3], expected[0, 1:3], rtol=0.1, atol=1e-6)
+    torch.testing.assert_close(gp.given.known_noise[0, 1:3], expected[0, 1:3], rtol=0.1, atol=1e-6)
 
 
 def several(b: int = 2, n: int = 10) -> tuple[Tensor, Tensor, Tensor]:
@@ -349,7 +351,7 @@ def test_the_best_trial_is_recommended_unless_the_outcomes_speak_for_noise() -> 
 def test_a_model_that_is_wrong_does_not_recommend_another_trial_than_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = told(0.0, 0)
     gp, outcomes = opt._surrogate()
-    blurred = posterior_of(gp.X, gp.y, gp.hyperparameters._replace(noise=torch.full_like(gp.mean, 0.5)), prior=gp.prior)
+    blurred = posterior_of(gp.X, gp.y, gp.hyperparameters._replace(noise=torch.full_like(gp.mean, 0.5)), given=gp.given)
     monkeypatch.setattr(opt, "_surrogate", lambda: (blurred, outcomes))
     assert int(blurred.posterior(blurred.X)[0].argmax()) != opt.best.number  # type: ignore[union-attr]
     assert opt.recommend() == opt.best

@@ -23,9 +23,9 @@ from modeseek.dms import State, suggest
 from modeseek.fronts import front_of, hypervolume
 from modeseek.improvement import Boxes, ImprovementGP, log_h, log_improvement
 from modeseek.integrations.optuna import DMSSampler
+from modeseek.map_fit import fit
 from modeseek.objectives import boxes_above, improve
 from modeseek.outcomes import measured, never_measures
-from modeseek.surrogate import fit
 from shared import CHEAP, SMALLEST, generator
 
 BOX = ms.Space.box([0, 0], [1, 1])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import mapped_by_warp, standardize
 from modeseek.paths import optima
 from modeseek.pseudo import refine_inputs
 from modeseek.sketch import sketch
-from modeseek.surrogate import fit
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")]
 

@@ -19,8 +19,9 @@ from modeseek.fitting import fit_mapped
 from modeseek.hyperparameters import Several
 from modeseek.optimum import Optimum
 from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardize, mapped_by_warp
+from modeseek.priors import Hyperparameters
 from modeseek.sampled_optimum import above, as_fitted, moments_in_own_units, sample_optimum, shortest
-from modeseek.surrogate import GP, Hyperparameters, posterior_of
+from modeseek.surrogate import GP, posterior_of
 from shared import SMALLEST, generator
 
 MIXED = ms.Space(

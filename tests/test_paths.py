@@ -14,7 +14,8 @@ from modeseek.domain import Domain, Rounding
 from modeseek.embedding import PLAIN
 from modeseek.kernels import KERNELS
 from modeseek.paths import Paths, draw_paths, maxima, optima
-from modeseek.surrogate import GP, Hyperparameters, posterior_of
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import GP, Given, posterior_of
 from shared import generator
 
 
@@ -24,7 +25,7 @@ def gp(n: int, d: int, lengthscale: float = 0.3, noise: float = 1e-2, b: int = 1
     y = (6 * X).sin().mean(-1) + 0.3 * torch.randn(b, n, dtype=torch.float64, generator=g)
     scale = torch.linspace(0.8, 1.2, d, dtype=X.dtype) * lengthscale
     hyperparameters = Hyperparameters(scale.expand(b, d), torch.full((b,), noise, dtype=X.dtype))
-    return posterior_of(X, y, hyperparameters, embedding=PLAIN.with_kernel(KERNELS[kernel]))
+    return posterior_of(X, y, hyperparameters, given=Given(PLAIN.with_kernel(KERNELS[kernel])))
 
 
 def inputs(m: int, d: int, b: int = 1) -> Tensor:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from modeseek.design import sobol
 from modeseek.domain import Domain, Rounding
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.pseudo import polish, pseudo_dataset, refine_inputs, spread
-from modeseek.surrogate import GP, fit
+from modeseek.surrogate import GP
 from modeseek.typing import Refinement
 from shared import generator
 

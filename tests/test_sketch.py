@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from modeseek.map_fit import ENOUGH
+from modeseek.priors import Hyperparameters
 from modeseek.pseudo import pseudo_dataset, refine_inputs
 from modeseek.sketch import Sketch, for_climbing, sketch
-from modeseek.surrogate import ENOUGH, GP, Hyperparameters, posterior_of
+from modeseek.surrogate import GP, posterior_of
 
 
 def gp(n: int, d: int, lengthscale: float, noise: float, b: int = 1) -> GP:

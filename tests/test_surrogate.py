@@ -17,8 +17,10 @@ from modeseek.config import DMSConfig
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.fitting import fit_mapped
 from modeseek.kernels import MATERN
+from modeseek.map_fit import evenly, evidence, fit, log_posterior
 from modeseek.outcome_transforms import standardize
-from modeseek.surrogate import EXACT, GP, Hyperparameters, evenly, evidence, fit, log_posterior
+from modeseek.priors import EXACT, Hyperparameters
+from modeseek.surrogate import GP, Given
 
 SIZES = [(1, 1), (2, 3), (5, 1), (20, 2), (100, 10), (300, 50), (40, 50), (300, 2)]
 
@@ -60,7 +62,7 @@ def botorch_objective(model: SingleTaskGP, y: Tensor) -> float:
 )
 def test_posterior_and_gradients_agree_with_botorch(n: int, d: int, embedding: Embedding) -> None:
     X, y = data(n, d, seed=n + d)
-    gp = fit(X, y, embedding=embedding)
+    gp = fit(X, y, given=Given(embedding))
     model = botorch_twin(X, y, gp, embedding)
     x = torch.rand(1, 30, d, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
@@ -88,15 +90,15 @@ def test_posterior_and_gradients_agree_with_botorch(n: int, d: int, embedding: E
 @pytest.mark.parametrize(("n", "d", "embedding"), [(3, 2, PLAIN), (30, 4, PLAIN), (100, 10, PLAIN), (30, 4, ROUGH)])
 def test_log_posterior_is_botorchs_objective_and_its_gradient_is_exact(n: int, d: int, embedding: Embedding) -> None:
     X, y = data(n, d, seed=3)
-    gp = fit(X, y, steps=2, embedding=embedding)
+    gp = fit(X, y, steps=2, given=Given(embedding))
     theta = torch.cat([gp.hyperparameters.lengthscale, gp.hyperparameters.noise[:, None]], -1).log()
-    value, grad = log_posterior(X, y, theta, embedding)
+    value, grad = log_posterior(X, y, theta, Given(embedding))
     assert float(value) == pytest.approx(botorch_objective(botorch_twin(X, y, gp, embedding), y), rel=1e-7)
 
     eps = 1e-5
     steps = eps * torch.eye(d + 1, dtype=torch.float64)
-    up, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta + steps, embedding)
-    down, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta - steps, embedding)
+    up, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta + steps, Given(embedding))
+    down, _ = log_posterior(X.expand(d + 1, n, d), y.expand(d + 1, n), theta - steps, Given(embedding))
     torch.testing.assert_close(grad[0], (up - down) / (2 * eps), rtol=1e-5, atol=1e-5)
 
 
@@ -258,7 +260,7 @@ def test_smooth_outcomes_are_believed_more_exactly_where_the_settings_say_so() -
 def test_a_surrogate_with_hardly_any_noise_agrees_with_scikit_learn() -> None:
     X, y = smooth()
     x = torch.rand(1, 30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
-    gp = fit(X, y, embedding=ROUGH, prior=EXACT)
+    gp = fit(X, y, given=Given(ROUGH, EXACT))
     kernel = SklearnMatern(gp.hyperparameters.lengthscale[0].numpy(), nu=2.5)
     twin = GaussianProcessRegressor(kernel, alpha=float(gp.hyperparameters.noise), optimizer=None)
     mean = float(gp.mean)
@@ -272,5 +274,5 @@ def test_a_surrogate_with_hardly_any_noise_agrees_with_scikit_learn() -> None:
 def test_a_batch_of_fits_with_hardly_any_noise_equals_the_fits_alone() -> None:
     X, y = smooth(3)
     x = torch.rand(3, 20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
-    together, alone = fit(X, y, embedding=ROUGH, prior=EXACT), fit(X[1:2], y[1:2], embedding=ROUGH, prior=EXACT)
+    together, alone = fit(X, y, given=Given(ROUGH, EXACT)), fit(X[1:2], y[1:2], given=Given(ROUGH, EXACT))
     torch.testing.assert_close(together.posterior(x)[0][1:2], alone.posterior(x[1:2])[0], rtol=0, atol=1e-4)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek import Float, Int, Linear, Space, surrogate
+from modeseek import Float, Int, Linear, Space, priors, surrogate
 from modeseek.lbfgs import lbfgs
+from modeseek.map_fit import evidence, fit
 from modeseek.modes import dominant_mode, modes
 from modeseek.outcome_transforms import mapped_by_warp, standardize, warp
 from modeseek.paths import optima
 from modeseek.sketch import sketch
-from modeseek.surrogate import evidence, fit
 
 G = torch.Generator().manual_seed(0)
 X = torch.rand(2, 30, 3, dtype=torch.float64, generator=G)
@@ -46,7 +46,7 @@ def fitted_to_one_input_often() -> list[Tensor]:
     gp = surrogate.posterior_of(  # needs jitter
         X[:, :1].expand(2, 40, 3),
         torch.zeros(2, 40, dtype=torch.float64, device="cpu"),
-        surrogate.Hyperparameters(torch.ones_like(X[:, 0]), torch.full_like(Y[:, 0], 1e-17)),
+        priors.Hyperparameters(torch.ones_like(X[:, 0]), torch.full_like(Y[:, 0], 1e-17)),
     )
     return [gp.inverse, gp.fit_failed]
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from modeseek.embedding import PLAIN, Embedding
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import BAD_OUTLIER, standardize
-from modeseek.surrogate import GP, LOG_NORMAL, NoisePrior, Rho, fit
+from modeseek.surrogate import GP, USUAL, Given, Rho
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -72,20 +72,18 @@ class ConstrainedGP:
 
 def constrain(objective: GP, X: Tensor, constraints: Tensor) -> ConstrainedGP:
     """The GP of the objective with those of the constraints (b x n x q), observed at X (b x n x d)."""
-    return ConstrainedGP(objective, *margins_of(X, constraints, objective.embedding, objective.prior))
+    return ConstrainedGP(objective, *margins_of(X, constraints, objective.given))
 
 
-def margins_of(
-    X: Tensor, constraints: Tensor, embedding: Embedding = PLAIN, prior: NoisePrior = LOG_NORMAL
-) -> tuple[GP, Tensor]:
+def margins_of(X: Tensor, constraints: Tensor, objective: Given = USUAL) -> tuple[GP, Tensor]:
     """A GP of each margin, q x b, and its threshold, q x b, from constraints (b x n x q, feasible where at most 0).
 
-    Embedding and prior of the noise are the objective's: constraints come from the same evaluations.
+    What is given is as for the objective, but for noise that is known: constraints come from the same evaluations.
     """
     g = bilog(-constraints.movedim(-1, 0))
     # The threshold goes through the same map as the margins, as one more of them.
     standardized = standardize(torch.cat([g, torch.zeros_like(g[..., :1])], -1), BAD_OUTLIER)
-    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1], embedding=embedding, prior=prior)
+    margins = fit(X.expand(*g.shape, X.shape[-1]), standardized[..., :-1], given=objective._replace(known_noise=None))
     return margins, standardized[..., -1]
 
 

@@ -32,9 +32,10 @@ from modeseek.improvement import ImprovementGP
 from modeseek.informed import Belief, Conviction
 from modeseek.modes import dominant_mode
 from modeseek.objectives import improve_one
+from modeseek.priors import Hyperparameters
 from modeseek.pseudo import around, polish, pseudo_dataset, spread
 from modeseek.stacking import Stack
-from modeseek.surrogate import GP, Hyperparameters, Surrogate
+from modeseek.surrogate import GP, Surrogate
 
 STAGES = ("fit", "pseudo", "train", "sample", "mode")
 RIVALS = 4  # points near what is to be improved on that are climbed from besides the mode

@@ -17,10 +17,12 @@ from modeseek.embedding import PLAIN, Embedding
 from modeseek.improvement import ImprovementGP
 from modeseek.informed import Conviction, InformedGP
 from modeseek.kernels import KERNELS
+from modeseek.map_fit import evidence, fit
 from modeseek.objectives import improve
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_power, mapped_by_standardize, mapped_by_warp
+from modeseek.priors import PRIORS, Hyperparameters
 from modeseek.stacking import Stack
-from modeseek.surrogate import GP, PRIORS, Hyperparameters, NoisePrior, evidence, fit
+from modeseek.surrogate import GP, Given
 
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 
@@ -46,9 +48,9 @@ def fit_rest(gp: GP, stack: Stack) -> GP:
     shares, scale = stack.explain(gp)
     if not bool((shares > 0).any()):
         return gp
-    y, known = (gp.y - stack.mean(gp.X, shares)) / scale[..., None], gp.known_noise
+    y, known = (gp.y - stack.mean(gp.X, shares)) / scale[..., None], gp.given.known_noise
     known = None if known is None else known / scale[..., None].square()
-    rest = fit(gp.X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=known)
+    rest = fit(gp.X, y, gp.hyperparameters, given=gp.given._replace(known_noise=known))
     return InformedGP.on(replace(rest, evaluations=gp.evaluations + rest.evaluations), gp.y, stack, shares, scale)
 
 
@@ -61,16 +63,17 @@ def fit_mapped(
     sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
-    embedding = embedding.with_kernel(KERNELS[config.kernel])
-    prior = PRIORS[config.noise_prior]
-    y, outcomes = _shaped(X, Y, config.warp, embedding, prior)
+    given = _given(config, embedding)
+    y, outcomes = _shaped(X, Y, config.warp, given)
     known = None if sem is None else outcomes.variance(Y, sem)
-    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
+    return fit(X, y, warm, given=given._replace(known_noise=known)), outcomes
 
 
-def _shaped(
-    X: Tensor, Y: Tensor, warping: Warping, embedding: Embedding, prior: NoisePrior
-) -> tuple[Tensor, OutcomeMap]:
+def _given(config: DMSConfig, embedding: Embedding) -> Given:
+    return Given(embedding.with_kernel(KERNELS[config.kernel]), PRIORS[config.noise_prior])
+
+
+def _shaped(X: Tensor, Y: Tensor, warping: Warping, given: Given) -> tuple[Tensor, OutcomeMap]:
     """The outcomes as the surrogate sees them, b x n, and the map to them."""
     if warping == "never":
         return mapped_by_standardize(Y)
@@ -80,7 +83,7 @@ def _shaped(
     some = torch.linspace(0, n - 1, min(n, EVIDENCE_SIZE), dtype=torch.float64, device=X.device).long()
 
     def explained(y: Tensor, log_slope: Tensor) -> Tensor:
-        return evidence(X[..., some, :], y[..., some], embedding, prior) + log_slope[..., some].sum(-1)
+        return evidence(X[..., some, :], y[..., some], given) + log_slope[..., some].sum(-1)
 
     return mapped_by_power(Y, explained) if warping == "power" else mapped_by_warp(Y, explained)
 
@@ -104,8 +107,7 @@ def fit_several(
         reference=reference,
         warm=warm,
         pending=pending,
-        embedding=domain.embedding.with_kernel(KERNELS[config.kernel]),
-        prior=PRIORS[config.noise_prior],
+        given=_given(config, domain.embedding),
         sem=sem,
     )
 

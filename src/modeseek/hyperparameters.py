@@ -29,20 +29,17 @@ import torch
 from torch import Tensor
 
 from modeseek.draws import Draws, Randomness
-from modeseek.embedding import Embedding
 from modeseek.lbfgs import Objective, lbfgs
-from modeseek.surrogate import (
-    GP,
+from modeseek.map_fit import log_posterior
+from modeseek.priors import (
     LENGTHSCALE_SCALE,
     Hyperparameters,
-    NoisePrior,
     bounds_of_theta,
     cold_starts,
     lengthscale_loc,
-    log_posterior,
-    posterior_of,
     theta_of,
 )
+from modeseek.surrogate import GP, Given, posterior_of
 
 PROPOSALS = 4  # M over H
 STEP = 1e-4  # of the differences that make the Hessian
@@ -66,11 +63,12 @@ class Several(NamedTuple):
 
 def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
     """The Gaussian process with `count` draws of its hyperparameters, its scale and its mean."""
-    X, y, d, prior = gp.X, gp.y, gp.X.shape[-1], gp.prior
+    X, y, d = gp.X, gp.y, gp.X.shape[-1]
     batch = X.shape[:-2]
     draws = Draws.of(source, batch)
-    any_scale = y.shape[-1] > FEW and gp.known_noise is None
-    density = _Density(X, y, gp.embedding, prior, gp.known_noise, any_scale)
+    known = gp.given.known_noise
+    any_scale = y.shape[-1] > FEW and known is None
+    density = _Density(X, y, gp.given, any_scale)
     hills = density.hills(theta_of(gp.hyperparameters))
     C, M = len(hills.centre), count * PROPOSALS
     z = draws.randn(M, d + 1, dtype=X.dtype).to(X).view(*batch, M, d + 1).movedim(-2, 0)
@@ -83,9 +81,9 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
         z = _move(density, hills, z, draws)
     theta = hills.theta(z)
     X, y = X.expand(count, *X.shape), y.expand(count, *y.shape)
-    known = None if gp.known_noise is None else gp.known_noise.expand_as(y)
+    given = gp.given if known is None else gp.given._replace(known_noise=known.expand_as(y))
     hyperparameters = Hyperparameters(theta[..., :-1].exp(), theta[..., -1].exp())
-    best = posterior_of(X, y, hyperparameters, embedding=gp.embedding, prior=prior, known_noise=known)
+    best = posterior_of(X, y, hyperparameters, given=given)
     normal = draws.randn(count, max(y.shape[-1] - 1, 1), dtype=X.dtype).to(X).view(*batch, count, -1)
     chi_square = normal.square().sum(-1).movedim(-1, 0)
     misfit = (best.alpha * (y - best.mean[..., None])).sum(-1)
@@ -99,17 +97,9 @@ def draw_hyperparameters(gp: GP, count: int, source: Randomness) -> Several:
 class _Density:
     """log p(θ | y) up to a constant, of θ itself, where `log_posterior` has the density of ℓ and τ."""
 
-    def __init__(
-        self,
-        X: Tensor,
-        y: Tensor,
-        embedding: Embedding,
-        prior: NoisePrior,
-        known_noise: Tensor | None,
-        any_scale: bool,
-    ) -> None:
-        self.data, self.model = (X, y), (embedding, prior, known_noise)
-        self.bounds = bounds_of_theta(X, prior)
+    def __init__(self, X: Tensor, y: Tensor, given: Given, any_scale: bool) -> None:
+        self.data, self.given = (X, y), given
+        self.bounds = bounds_of_theta(X, given.prior)
         self.any_scale = any_scale
 
     def __call__(self, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,7 +110,7 @@ class _Density:
         theta = torch.minimum(torch.maximum(theta, lower), upper)  # what is further off need not factorize
         size = max(int(AT_ONCE // (y.numel() * y.shape[-1])), 1)
         parts = theta.split(size) if theta.ndim >= X.ndim else (theta,)
-        found = [log_posterior(X, y, some, *self.model, any_scale=self.any_scale) for some in parts]
+        found = [log_posterior(X, y, some, self.given, self.any_scale) for some in parts]
         value, grad = found[0] if len(found) == 1 else (torch.cat(part) for part in zip(*found, strict=True))
         inside = inside & value.isfinite() & grad.isfinite().all(-1)
         hilly, slope = _hilly(theta[..., :-1])
@@ -133,7 +123,7 @@ class _Density:
 
         A fit whose scale is 1 ends where ℓ is short and τ large to make up for it, often far from most of the mass.
         """
-        (X, y), (_, prior, _) = self.data, self.model
+        (X, y), prior = self.data, self.given.prior
         n = y.shape[-1]
 
         def objective(theta: Tensor) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,8 @@ from torch import Tensor
 from modeseek.constraints import HALF_LOG_2PI
 from modeseek.design import sobol
 from modeseek.informed import Conviction
-from modeseek.surrogate import GP, Hyperparameters, Rho
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import GP, Rho
 
 MIN_SIGMA = 1e-6  # of ρσ, where ρ is 0
 UNBOUNDED = 1e4  # the height of a box without end, in standard deviations of an objective

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from modeseek.constraints import margins_of
-from modeseek.embedding import PLAIN, Embedding
 from modeseek.fronts import non_dominated
 from modeseek.improvement import UNBOUNDED, Boxes, ImprovementGP
 from modeseek.informed import InformedGP
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import BAD_OUTLIER, OutcomeMap, Scaling, mapped_by_standardize
-from modeseek.surrogate import GP, LOG_NORMAL, Hyperparameters, NoisePrior, fit
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import GP, USUAL, Given
 
 MARGIN = 0.1  # from the worst of the front to an inferred reference point, as a share of the front's range
 LEAST_RANGE = 1.0  # of a front in standard deviations, for that matter
@@ -29,8 +30,7 @@ def fit_objectives(
     X: Tensor,
     Y: Tensor,
     warm: Hyperparameters | None = None,
-    embedding: Embedding = PLAIN,
-    prior: NoisePrior = LOG_NORMAL,
+    given: Given = USUAL,
     sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """A GP per objective (M x b) on the outcomes Y (b x n x M) at X (b x n x d), and the map to its units.
@@ -45,7 +45,7 @@ def fit_objectives(
         warm = Hyperparameters(warm.lengthscale.movedim(-2, 0), warm.noise.movedim(-1, 0))
     known = None if sem is None else outcomes.variance(Y.movedim(-1, 0), sem.movedim(-1, 0))
     X = X.expand(*y.shape, X.shape[-1])
-    return fit(X, y, warm, embedding=embedding, prior=prior, known_noise=known), outcomes
+    return fit(X, y, warm, given=given._replace(known_noise=known)), outcomes
 
 
 def improve(
@@ -56,8 +56,7 @@ def improve(
     reference: Tensor | None = None,
     warm: Hyperparameters | None = None,
     pending: Tensor | None = None,
-    embedding: Embedding = PLAIN,
-    prior: NoisePrior = LOG_NORMAL,
+    given: Given = USUAL,
     sem: Tensor | None = None,
 ) -> ImprovementGP:
     """What improves on the front of the posterior means at X (b x n x d).
@@ -68,11 +67,10 @@ def improve(
         reference: b x M, in the outcomes' units; inferred where it is NaN, or None.
         warm: where the fit starts, b x M x d and b x M.
         pending: b x p x d, taken to be observed at their posterior mean.
-        embedding: how the GPs see an input.
-        prior: of the objectives' noise.
+        given: to the GPs.
         sem: b x n x M, standard errors of Y; NaN where the noise is to be fitted.
     """
-    gp, outcomes = fit_objectives(X, Y, warm, embedding, prior, sem)
+    gp, outcomes = fit_objectives(X, Y, warm, given, sem)
     if pending is not None and pending.shape[-2]:
         gp = gp.condition(pending.expand(len(gp.X), *pending.shape))
     if reference is not None:
@@ -98,8 +96,9 @@ def improve_one(objective: GP, X: Tensor, constraints: Tensor) -> ImprovementGP:
     names += ["shares", "scale"] if isinstance(objective, InformedGP) and objective.stack is not None else []
     parts = {name: getattr(objective, name)[None] for name in names}
     hyperparameters = Hyperparameters(*(part[None] for part in objective.hyperparameters))
-    known = None if objective.known_noise is None else objective.known_noise[None]
-    gp = replace(objective, hyperparameters=hyperparameters, known_noise=known, **parts)
+    known = objective.given.known_noise
+    given = objective.given if known is None else objective.given._replace(known_noise=known[None])
+    gp = replace(objective, hyperparameters=hyperparameters, given=given, **parts)
     return _improving(gp, X, constraints)
 
 
@@ -109,7 +108,7 @@ def _improving(gp: GP, X: Tensor, constraints: Tensor | None, reference: Tensor 
     counted = torch.ones(inputs.shape[:-1], dtype=torch.bool, device=X.device)
     margins = thresholds = None
     if constraints is not None:
-        margins, thresholds = margins_of(X, constraints, gp.embedding, gp.prior)
+        margins, thresholds = margins_of(X, constraints, gp.given)
         pending = inputs[..., n:, :]
         mu, _ = margins.posterior(pending.expand(len(thresholds), *pending.shape))
         counted = torch.cat([(constraints <= 0).all(-1), (mu >= thresholds[..., None]).all(0)], -1)

@@ -29,6 +29,7 @@ from modeseek.modes import modes
 from modeseek.optimum_text import summary
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.parameters import Categorical
+from modeseek.priors import Hyperparameters
 from modeseek.recommendation import recommended_or_best
 from modeseek.sampled_optimum import (
     HYPERPARAMETERS,
@@ -41,7 +42,7 @@ from modeseek.sampled_optimum import (
 )
 from modeseek.settings import Settings, Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, Hyperparameters
+from modeseek.surrogate import GP
 from modeseek.trials import Direction, Goal, signs
 from modeseek.typing import Array, Params
 

@@ -27,7 +27,8 @@ from modeseek.design import sobol
 from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
 from modeseek.lbfgs import descend_in_cube
-from modeseek.surrogate import GP, evenly
+from modeseek.map_fit import evenly
+from modeseek.surrogate import GP
 
 FEATURES = 128  # F per dimension, and
 MOST_FEATURES = 512  # at most; docs/optimum.md
@@ -70,7 +71,7 @@ class Paths:
 
     def _prior(self, x: Tensor) -> Tensor:
         """c + g at x (b x m x d): b x P x m."""
-        phase = self.frequencies @ self.gp.embedding(x).mT
+        phase = self.frequencies @ self.gp.given.embedding(x).mT
         return (self.cosines @ phase.cos()).add_(self.sines @ phase.sin()).add_(self.gp.mean[..., None, None])
 
     def shrunk(self, share: float) -> Paths:
@@ -89,7 +90,7 @@ class Paths:
         """
         s = x.shape[-2]
         flat = x.flatten(-3, -2)
-        phase = (self.gp.embedding(flat) @ self.frequencies.mT).unflatten(-2, (-1, s))
+        phase = (self.gp.given.embedding(flat) @ self.frequencies.mT).unflatten(-2, (-1, s))
         cos, sin = phase.cos(), phase.sin_()
         a, b = self.cosines[..., None], self.sines[..., None]  # b x P x F x 1
         k, decay = (pairs.unflatten(-2, (-1, s)) for pairs in self.gp.alike(flat, self.gp.X))
@@ -97,7 +98,7 @@ class Paths:
         weights = decay.mul_(self.update[..., None, :])
         value = (cos @ a + sin @ b).squeeze(-1) + total + self.gp.mean[..., None, None]
         slope = cos.mul_(b.mT).sub_(sin.mul_(a.mT)).flatten(-3, -2)
-        grad = self.gp.embedding.pull_back(slope @ self.frequencies, flat)
+        grad = self.gp.given.embedding.pull_back(slope @ self.frequencies, flat)
         grad = grad + self.gp.slope(flat, (weights.flatten(-3, -2), self.gp.X))
         return value, grad.view(x.shape)
 
@@ -160,8 +161,8 @@ def draw_paths(gp: GP, count: int, source: Randomness, features: int | None = No
     *batch, n, d = gp.X.shape
     draws = Draws.of(source, batch)
     features = min(FEATURES * d, MOST_FEATURES) if features is None else features
-    lengthscale = gp.embedding.spread(gp.hyperparameters.lengthscale)
-    kernel = gp.embedding.kernel
+    lengthscale = gp.given.embedding.spread(gp.hyperparameters.lengthscale)
+    kernel = gp.given.embedding.kernel
     uniform = sobol(features, lengthscale.shape[-1] + kernel.extra, draws, tuple(batch))
     frequencies = kernel.frequencies(uniform).to(gp.X) / lengthscale[..., None, :]
     amplitudes = draws.randn(2, count, features, dtype=gp.X.dtype).to(gp.X).view(*batch, 2, count, features)

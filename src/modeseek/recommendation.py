@@ -16,13 +16,15 @@ from modeseek.computing import computing
 from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.domain import Domain
 from modeseek.history import History, with_values
+from modeseek.map_fit import evenly, fit, log_posterior
 from modeseek.outcome_transforms import MIN_KNOWN_NOISE
+from modeseek.priors import theta_of
 from modeseek.proposer import Proposer, best_labelled
 from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.sampled_optimum import recommended
 from modeseek.settings import Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, MANY, evenly, fit, log_posterior, theta_of
+from modeseek.surrogate import GP, MANY
 from modeseek.trials import Trial
 from modeseek.typing import Array, Params
 
@@ -68,21 +70,21 @@ def is_noisy(gp: GP) -> bool:
     They do if their evidence is higher with the fitted noise than without any by ½ log n, the price of a parameter,
     each with its best length-scales. Else a posterior mean that is not the observed value is the model's error.
     """
-    if gp.known_noise is not None:
-        return not bool((gp.known_noise <= MIN_KNOWN_NOISE).all())
+    if (known := gp.given.known_noise) is not None:
+        return not bool((known <= MIN_KNOWN_NOISE).all())
     X, y = evenly(gp.X, gp.y, MANY)
-    fitted = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior)
-    none = torch.full_like(y, MIN_KNOWN_NOISE)
-    exact = fit(X, y, gp.hyperparameters, embedding=gp.embedding, prior=gp.prior, known_noise=none)
-    gain = _evidence(fitted, None) - _evidence(exact, none)
+    fitted = fit(X, y, gp.hyperparameters, given=gp.given)
+    without = gp.given._replace(known_noise=torch.full_like(y, MIN_KNOWN_NOISE))
+    exact = fit(X, y, gp.hyperparameters, given=without)
+    gain = _evidence(fitted) - _evidence(exact)
     return bool(gain > 0.5 * math.log(y.shape[-1]))
 
 
-def _evidence(gp: GP, known: Tensor | None) -> Tensor:
+def _evidence(gp: GP) -> Tensor:
     """log p(y | X, θ) + log p(ℓ): b."""
     theta = theta_of(gp.hyperparameters)
-    value, _ = log_posterior(gp.X, gp.y, theta, gp.embedding, gp.prior, known)
-    return value - gp.prior.log_density(theta[..., -1])[0]
+    value, _ = log_posterior(gp.X, gp.y, theta, gp.given)
+    return value - gp.given.prior.log_density(theta[..., -1])[0]
 
 
 def having(space: Space, history: History, fixed: Mapping[str, Any]) -> NDArray[np.int64]:

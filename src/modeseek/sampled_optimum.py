@@ -24,7 +24,8 @@ from modeseek.errors import TrialError
 from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.outcome_transforms import OutcomeMap
 from modeseek.paths import ConstrainedPaths, Drawn, Paths, draw_paths, maxima
-from modeseek.surrogate import GP, MANY, Hyperparameters
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import GP, MANY
 
 HYPERPARAMETERS = 16  # H, with a share of the functions each
 NODES = 32  # of the Gauss-Hermite quadrature
@@ -56,8 +57,8 @@ class SampledOptimum(NamedTuple):
         """Standard deviation of what each sample's Gaussian process takes for noise, b x S; 0 where noise is known."""
         gp, scale = self.several
         std = gp.hyperparameters.noise.sqrt() * scale
-        if gp.known_noise is not None:
-            std = torch.where(gp.known_noise.isnan().any(-1), std, 0.0)
+        if (known := gp.given.known_noise) is not None:
+            std = torch.where(known.isnan().any(-1), std, 0.0)
         return std.movedim(0, -1).repeat_interleave(self.value.shape[-1] // len(std), -1)
 
 
@@ -187,7 +188,7 @@ class _Limits(NamedTuple):
         feasible = (constraints <= 0).all(-1)
         if not bool(feasible.any(-1).all()):
             raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
-        margins, thresholds = margins_of(X, constraints, gp.embedding, gp.prior)
+        margins, thresholds = margins_of(X, constraints, gp.given)
         probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)
         return cls(feasible, torch.where(probable.any(-1, keepdim=True), probable, feasible), margins, thresholds)
 
@@ -210,6 +211,7 @@ def _repeated(gp: GP, count: int, at: int) -> GP:
     parts: dict[str, Any] = {
         name: repeat(getattr(gp, name)) for name in ("X", "y", "mean", "alpha", "inverse", "fit_failed")
     }
-    known = None if gp.known_noise is None else repeat(gp.known_noise)
+    known = gp.given.known_noise
+    given = gp.given if known is None else gp.given._replace(known_noise=repeat(known))
     hyperparameters = Hyperparameters(*map(repeat, gp.hyperparameters))
-    return replace(gp, hyperparameters=hyperparameters, known_noise=known, **parts)
+    return replace(gp, hyperparameters=hyperparameters, given=given, **parts)

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from modeseek.linalg import with_diagonal
-from modeseek.surrogate import ENOUGH, GP, MIN_VARIANCE, OnGP, Rho, Surrogate, evenly
+from modeseek.map_fit import ENOUGH, evenly
+from modeseek.surrogate import GP, MIN_VARIANCE, OnGP, Rho, Surrogate
 
 SIZE = 500  # r
 JITTER = 1e-6  # of k(U, U), whose inputs may coincide

@@ -27,7 +27,8 @@ from torch import Tensor
 
 from modeseek.conditions import ABSENT
 from modeseek.exploration import FEW, MIN_PERIOD, has_stalled
-from modeseek.surrogate import GP, evidence
+from modeseek.map_fit import evidence
+from modeseek.surrogate import GP
 
 FEWEST = 5  # outcomes from which weights are estimated
 MOST = 3  # earlier studies that count at once
@@ -108,7 +109,7 @@ class Stack:
 def _evidence(gp: GP, rest: Tensor, scale: Tensor, some: Tensor) -> Tensor:
     """The log density of outcomes with this rest (... x b x n) in units of s (... x b): ... x b."""
     y = ((rest - rest.mean(-1, keepdim=True)) / scale[..., None])[..., some]
-    return evidence(gp.X[..., some, :], y, gp.embedding, gp.prior) - len(some) * scale.log()
+    return evidence(gp.X[..., some, :], y, gp.given._replace(known_noise=None)) - len(some) * scale.log()
 
 
 def _spread(rest: Tensor) -> Tensor:

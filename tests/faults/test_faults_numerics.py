@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek import Optimizer, Space, surrogate
+from modeseek import Optimizer, Space, map_fit
 from modeseek.dms import State, suggest
 from modeseek.fitting import fit_surrogate
 from modeseek.lbfgs import lbfgs
 from modeseek.outcome_transforms import standardize
-from modeseek.surrogate import Hyperparameters, posterior_of
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import posterior_of
 from shared import TRAINED, generator, hill, run
 
 
@@ -45,14 +46,14 @@ def test_fault_18_a_network_gone_to_nan_is_replaced_in_its_element_alone() -> No
 
 
 def test_fault_16_a_fit_that_fails_keeps_the_prior_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = surrogate.log_posterior
+    true = map_fit.log_posterior
 
     def broken(X: Tensor, y: Tensor, theta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         value, grad = true(X, y, theta, *rest)
         value[..., 0] = torch.nan  # the first element only
         return value, grad
 
-    monkeypatch.setattr(surrogate, "log_posterior", broken)
+    monkeypatch.setattr(map_fit, "log_posterior", broken)
     X, Y = hill(15, 2, b=2)
     gp = fit_surrogate(X, Y, TRAINED)
     assert gp.fit_failed.tolist() == [True, False]
@@ -95,7 +96,7 @@ def test_fault_16_and_18_the_first_is_said_once_the_second_logged(
     def failing(X: Tensor, y: Tensor, theta: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         return torch.full(theta.shape[:-1], torch.nan, dtype=theta.dtype), torch.zeros_like(theta)
 
-    monkeypatch.setattr(surrogate, "log_posterior", failing)
+    monkeypatch.setattr(map_fit, "log_posterior", failing)
     opt = Optimizer(Space.box([0, 0], [1, 1]), seed=0, n_initial=3, config=dataclasses.replace(TRAINED, m=1))
     with warnings.catch_warnings(record=True) as caught, caplog.at_level("DEBUG", "modeseek"):
         warnings.simplefilter("always")

@@ -31,7 +31,8 @@ from modeseek.embedding import PLAIN
 from modeseek.errors import ConfigError, ModeseekError
 from modeseek.kernels import MATERN, SQUARED_EXPONENTIAL
 from modeseek.kernels import Kernel as OwnKernel
-from modeseek.surrogate import GP, MIN_VARIANCE, Hyperparameters, Rho, posterior_of
+from modeseek.priors import Hyperparameters
+from modeseek.surrogate import GP, MIN_VARIANCE, Given, Rho, posterior_of
 
 SAMPLE = 256  # points that tell the scale of a model without training targets
 
@@ -156,7 +157,7 @@ def closed_form(model: Model, bounds: Tensor) -> GP | None:
         noise = model.likelihood.noise.detach().double().view(1)
         y = get_train_targets(model, transformed=True).double()[None]
         mean = model.mean_module.constant.detach().double().view(1)
-        gp = posterior_of(X, y, Hyperparameters(lengthscale, noise), mean, PLAIN.with_kernel(kernel))
+        gp = posterior_of(X, y, Hyperparameters(lengthscale, noise), mean, Given(PLAIN.with_kernel(kernel)))
     return None if bool(gp.fit_failed) else gp
 
 

@@ -15,8 +15,8 @@ from modeseek.bench.measure.distribution import OptimumSamples, energy_distance,
 from modeseek.bench.methods.botorch_methods import posterior_optima
 from modeseek.bench.report.distribution import draw, table
 from modeseek.bench.tasks import find_task
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
-from modeseek.surrogate import fit
 
 
 def test_energy_distance_is_scipys_in_one_dimension() -> None:

@@ -21,9 +21,10 @@ from modeseek.bench.methods import information
 from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.draws import Draws
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.space import Space
-from modeseek.surrogate import GP, Surrogate, fit
+from modeseek.surrogate import GP, Surrogate
 
 THEIRS: dict[str, Callable[[GP, SingleTaskGP], AcquisitionFunction]] = {
     "ucb": lambda gp, model: UpperConfidenceBound(model, beta=1.0),

@@ -15,9 +15,10 @@ from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.bench.methods.method import tensors
 from modeseek.design import sobol
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.pseudo import refine_inputs
-from modeseek.surrogate import GP, fit
+from modeseek.surrogate import GP
 
 
 def history(n: int, d: int, seed: int = 0) -> History:

@@ -18,9 +18,10 @@ from torch import Tensor
 from modeseek.bench.methods import acquisitions, information
 from modeseek.bench.methods.botorch_methods import botorch_model
 from modeseek.draws import Draws
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import draw_paths, optima
-from modeseek.surrogate import GP, Surrogate, fit
+from modeseek.surrogate import GP, Surrogate
 from shared import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of BoTorch's conditioning

@@ -27,7 +27,8 @@ from modeseek.design import sobol
 from modeseek.diffusion.network import parameter_count
 from modeseek.dms import STAGES, suggest
 from modeseek.fitting import EVIDENCE_SIZE
-from modeseek.surrogate import ENOUGH, FEW, MANY
+from modeseek.map_fit import ENOUGH, FEW
+from modeseek.surrogate import MANY
 
 BATCHES = (1, 8, 30, 128)
 BASE = {"d": 10, "n": 200, "m": 800, "S": 300, "E": 20, "L": 15, "H": 256}

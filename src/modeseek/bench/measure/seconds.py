@@ -39,9 +39,10 @@ from modeseek.design import sobol
 from modeseek.dms import seek
 from modeseek.errors import ConfigError, ModeseekError, ModeseekWarning
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import optima
-from modeseek.surrogate import GP, fit
+from modeseek.surrogate import GP
 
 DRAW_TASKS = ("styblinski-tang-2", "levy-10")
 DRAW_SIZES = (100, 200, 300)

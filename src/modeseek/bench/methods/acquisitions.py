@@ -26,11 +26,13 @@ from modeseek.draws import Draws, Randomness
 from modeseek.history import History
 from modeseek.improvement import h_terms
 from modeseek.lbfgs import lbfgs
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.paths import Paths, draw_paths
+from modeseek.priors import Hyperparameters
 from modeseek.settings import Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, Hyperparameters, OnGP, Rho, Surrogate, fit
+from modeseek.surrogate import GP, OnGP, Rho, Surrogate
 from modeseek.typing import Array
 
 RESTARTS, RAW_SAMPLES = 10, 512

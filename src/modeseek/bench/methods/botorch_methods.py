@@ -44,10 +44,12 @@ from modeseek.bench.methods.method import check_history, not_known, tensors, tim
 from modeseek.computing import computing
 from modeseek.errors import ConfigError
 from modeseek.history import History
+from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
+from modeseek.priors import Hyperparameters
 from modeseek.settings import Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, Hyperparameters, fit
+from modeseek.surrogate import GP
 from modeseek.typing import Array
 
 # The entropy searches hold one covariance per optimum and point; beyond some ten points these leave the CPU's cache
