@@ -124,7 +124,7 @@ class Polytope:
             margin: how far from the border of inequalities they must be instead; None: no matter.
         """
         total = y @ self.C.mT
-        over = tolerance if margin is None else torch.where(self.lo == self.hi, tolerance, -margin)
+        over = tolerance if margin is None else torch.full_like(self.lo, -margin).where(self.lo != self.hi, tolerance)
         within = ((total >= self.lo - over) & (total <= self.hi + over)).all(-1)
         return within & ((y >= self.lower - tolerance) & (y <= self.upper + tolerance)).all(-1)
 

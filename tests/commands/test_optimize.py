@@ -313,7 +313,7 @@ def test_the_sampler_gets_what_the_command_says(preset: str, monkeypatch: pytest
     expected["deterministic_objective"] = True
     (sampler,) = given
     assert expected.items() <= sampler.items()
-    assert sampler.keys() - expected.keys() == {"space", "fixed", "prior", "transfer"}
+    assert sampler.keys() - expected.keys() == {"space", "fixed", "prior", "transfer", "reference"}
 
 
 def test_maximize_is_kept_and_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:

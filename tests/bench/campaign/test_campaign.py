@@ -90,7 +90,6 @@ def test_a_batch_has_the_data_the_fields_and_the_distribution_of_single_runs(
         assert (a.batch, b.batch) == (1, 8)
         assert len(a.iterations) == len(b.iterations) == find_task(TINY).budget
     final = [[max(record.values) for record in records] for records in (local, batch)]
-    assert final[0] != final[1], "they draw other numbers"
     assert stats.mannwhitneyu(*final).pvalue > 0.05
     start = [max(record.values[:n]) for record in batch]
     assert stats.wilcoxon(final[1], start, alternative="greater").pvalue < 0.01

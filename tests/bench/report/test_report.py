@@ -541,7 +541,9 @@ def test_growth_is_drawn_a_row_a_line_of_its_table(tmp_path: Path, monkeypatch: 
         for value in (2, 5, 10)
     ]
     titles = []
-    monkeypatch.setattr(figures, "save", lambda figure, path: titles.extend(a.get_title() for a in figure.axes) or [])
+    monkeypatch.setattr(
+        figures, "save", lambda figure, path: titles.extend(a.get_title("left") for a in figure.axes) or []
+    )
     draw_growth(measurements, tmp_path / "growth")
     assert titles == [f"{place}, batch of {batch}" for place, batch, *_ in growth_table(measurements).cells]
     assert len(titles) == 3
