@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 from torch import Tensor
 
-from modeseek import surrogate
+from modeseek import map_fit, surrogate
 from modeseek.config import DMSConfig
 from modeseek.embedding import PLAIN, Embedding
 from modeseek.fitting import fit_mapped
@@ -190,10 +190,10 @@ def test_a_fit_to_some_of_many_observations_agrees_with_the_fit_to_all(
     n: int, d: int, enough: int, gap: float, warm: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = wavy(n, d, seed=n)
-    monkeypatch.setattr(surrogate, "ENOUGH", enough)
+    monkeypatch.setattr(map_fit, "ENOUGH", enough)
     before = fit(X[:, :-20], y[:, :-20]).hyperparameters if warm else None
     some = fit(X, y, before)
-    monkeypatch.setattr(surrogate, "MANY", n)
+    monkeypatch.setattr(map_fit, "MANY", n)
     full = fit(X, y, before)
     best, found = (log_posterior(X, y, log_theta(gp))[0] for gp in (full, some))
     assert found > best - gap * n
@@ -205,8 +205,8 @@ def test_a_fit_to_some_of_many_observations_agrees_with_the_fit_to_all(
 
 def test_up_to_many_observations_all_of_them_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = wavy(60, 2, seed=3)
-    monkeypatch.setattr(surrogate, "MANY", 60)
-    monkeypatch.setattr(surrogate, "evenly", None)  # nothing is left out, so nothing is chosen
+    monkeypatch.setattr(map_fit, "MANY", 60)
+    monkeypatch.setattr(map_fit, "evenly", None)  # nothing is left out, so nothing is chosen
     assert not fit(X, y).fit_failed.any()
 
 

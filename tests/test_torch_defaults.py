@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from modeseek import Float, Int, Linear, Space, priors, surrogate
+from modeseek import Float, Int, Linear, Space, map_fit, priors, surrogate
 from modeseek.lbfgs import lbfgs
 from modeseek.map_fit import evidence, fit
 from modeseek.modes import dominant_mode, modes
@@ -37,7 +37,8 @@ def fitted() -> list[Tensor]:
 def fitted_to_some() -> list[Tensor]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("MANY", 10), ("FEW", 15), ("ENOUGH", 20)):
-            patch.setattr(surrogate, name, value)
+            patch.setattr(map_fit, name, value)
+        patch.setattr(surrogate, "MANY", 10)
         gp = fit(X, standardize(Y))
         return [*gp.hyperparameters, gp.condition(POINTS).inverse, *sketch(gp, 12).label_and_grad(POINTS, 1.0)]
 

@@ -1,7 +1,7 @@
 """The surrogate as the settings have it: outcomes shaped, noise known or fitted, earlier studies and beliefs (line 4).
 
-What a Gaussian process is, and how its hyperparameters are found, is in surrogate.py; the shapes of outcomes are in
-outcome_transforms.py. Here is which of them a proposal uses. Notation as in dms.py.
+What a Gaussian process is, is in surrogate.py, and how its hyperparameters are found in map_fit.py; the shapes of
+outcomes are in outcome_transforms.py. Here is which of them a proposal uses. Notation as in dms.py.
 """
 
 from __future__ import annotations
