@@ -61,6 +61,8 @@ def test_what_is_stored_is_not_missing_and_says_how_long_the_rest_takes(tmp_path
     seconds = 0.4 * 120
     assert plan.left() == pytest.approx(40 * seconds)
     assert paper.duration(40 * seconds) == "32 min"
+    plan.seconds["shekel-4", "ts"] = [3.0, 5.0]
+    assert plan.left() == pytest.approx(10 * seconds + 30 * 4.0), "its own seconds on another task before others' here"
     assert paper.duration(3 * 3600 + 120) == "3 h 2 min"
 
 

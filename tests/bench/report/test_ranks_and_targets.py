@@ -151,6 +151,27 @@ def test_a_method_is_judged_beside_the_best_other_that_shares_enough_problems(bo
     assert of["hebo"] == []
 
 
+def test_one_method_beside_another_is_counted_in_functions_over_the_problems_of_both(board_of: MakeBoard) -> None:
+    functions = [f"f{i:02}" for i in (1, 2, 5, 7, 9, 11, 12)]
+    finals = {task: {"dms": 1.0, "logei": 2.0} for f in functions for task in tasks(f, 5, 2)}
+    finals["bbob-f01-i1-d5"] = {"dms": 1e3, "logei": 1.0}  # outweighs the other instance of its function
+    finals["bbob-f02-i1-d5"] = finals["bbob-f02-i2-d5"] = {"dms": 2.0, "logei": 2.0}
+    finals["bbob-f05-i1-d5"]["hebo"] = 0.1
+    board = board_of(finals)
+    assert board.beside("dms", "logei") == (5, 1, 1, "level")
+    assert board.beside("logei", "dms") == (1, 1, 5, "level")
+    assert board.beside("dms", "hebo") == (0, 0, 1, None), "one function says nothing"
+    assert {line[0]: line[1] for line in scoreboard_section.beside_table(board).cells} == {
+        "dms": "",
+        "logei": "5 / 1 / 1",
+        "hebo": "0 / 0 / 1",
+    }
+    finals["bbob-f01-i1-d5"] = {"dms": 1.0, "logei": 2.0}
+    assert board_of(finals).beside("dms", "logei") == (6, 1, 0, "better")
+    again = {task.replace("-d5", "-d10"): of for task, of in finals.items()}
+    assert board_of(finals | again).beside("dms", "logei") == (12, 2, 0, "better"), "in each dimension"
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(-6, 6), min_size=MIN_SHARED, max_size=12))
 def test_verdicts_are_wilcoxons_and_turn_with_the_sign(numbers: list[int]) -> None:

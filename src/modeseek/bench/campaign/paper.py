@@ -121,11 +121,15 @@ class Plan:
             self.seconds.setdefault((record.task, record.method), []).append(sum(record.iterations) / record.batch)
 
     def per_replication(self, cell: Cell) -> float:
-        """What is expected of a cell: as its records, else as other methods on its tasks, else as everything known."""
+        """What is expected of a cell: as its records, else as its method elsewhere, as others on its tasks, as all.
+
+        Methods differ by more than tasks do: from a thousandth of a second a suggestion to several seconds.
+        """
         of_cell = [s for task in cell.tasks for s in self.seconds.get((task, cell.method), [])]
+        of_method = [s for (_, method), seconds in self.seconds.items() if method == cell.method for s in seconds]
         of_tasks = [s for (task, _), seconds in self.seconds.items() if task in cell.tasks for s in seconds]
         everything = [s for seconds in self.seconds.values() for s in seconds]
-        return statistics.mean(of_cell or of_tasks or everything or [float("nan")])
+        return statistics.mean(of_cell or of_method or of_tasks or everything or [float("nan")])
 
     def left(self) -> float:
         """Seconds until all is done; NaN where nothing is known."""

@@ -66,6 +66,15 @@ def _places() -> dict[str, Place]:
     return found
 
 
+class Beside(NamedTuple):
+    """One method beside another."""
+
+    better: int  # functions, each dimension by itself
+    level: int
+    worse: int
+    verdict: Verdict | None  # of all of them together, by Wilcoxon's signed-rank test; None: too few
+
+
 @dataclass(frozen=True)
 class Board:
     """Methods on problems; see the table above."""
@@ -172,6 +181,27 @@ class Board:
                 found[a].append((-mean, b, verdict))
                 found[b].append((mean, a, OPPOSITE[verdict]))
         return {method: [(other, verdict) for _, other, verdict in sorted(of)] for method, of in found.items()}
+
+    def beside(self, method: str, other: str) -> Beside:
+        """On how many functions one method is better, level and worse than another, over the problems of both.
+
+        By the mean of log regret over a function's problems, which are alike and count as one in the test.
+        """
+        a, b = (np.log10(self.final[:, self.methods.index(name)]) for name in (method, other))
+        differences = a - b
+        means = np.array(
+            [
+                of.mean()
+                for suite, function in self.functions
+                for d in sorted({place.d for place in self.places})
+                if len(of := differences[self._of(suite, d, function) & np.isfinite(differences)])
+            ]
+        )
+        better, level, worse = (int((np.sign(means) == sign).sum()) for sign in (-1, 0, 1))
+        return Beside(better, level, worse, judge(means) if len(means) > MIN_SHARED else None)
+
+    def _of(self, suite: str, d: int, function: str) -> Array:
+        return np.array([_is(place, suite, d, function) for place in self.places])
 
 
 def _is(place: Place, suite: str | None, d: int | None, function: str | None) -> bool:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from modeseek.bench.report import figures, page
 from modeseek.bench.report.charts import rounded
-from modeseek.bench.report.curves import LEVEL, Verdict
+from modeseek.bench.report.curves import LEVEL, REFERENCE, Verdict
 from modeseek.bench.report.figures import Style
 from modeseek.bench.report.ranking import Ranking, nemenyi_quantile
 from modeseek.bench.report.scoreboard import COVERAGE, TITLES, Board
@@ -57,6 +57,7 @@ def content(board: Board) -> dict[str, Any]:
     functions = board.functions
     return {
         "methods": list(board.methods),
+        "reference": REFERENCE,
         "suites": [{"name": name, "title": TITLES.get(name, name)} for name in board.suites],
         "functions": [{"suite": suite, "name": name, "title": FUNCTIONS.get(name, "")} for suite, name in functions],
         "problems": [
@@ -79,7 +80,7 @@ def _dense(losses: Array) -> list[int]:
 
 
 def _part(board: Board, part: Board) -> dict[str, Any]:
-    """ECDFs, seconds, and for each function and method the others, the best first, with verdicts."""
+    """ECDFs, seconds, the reference beside each method; for each function and method the others with verdicts."""
     grid = _grid(part)
     number = {method: i for i, method in enumerate(board.methods)}
     rivals = {}
@@ -93,6 +94,7 @@ def _part(board: Board, part: Board) -> dict[str, Any]:
         "grid": rounded(grid),
         "solved": {str(number[m]): rounded(part.solved(m, grid)) for m in part.methods},
         "seconds": {str(number[m]): seconds_of(part, m) for m in part.methods},
+        "beside": {str(number[m]): beside_reference(part, m) for m in part.methods},
         "rivals": rivals,
     }
 
@@ -101,6 +103,17 @@ def seconds_of(part: Board, method: str) -> str:
     """Seconds per suggestion and what they were measured on, for a cell."""
     seconds = part.median_seconds(method)
     return "" if math.isnan(seconds) else f"{seconds:.2g} ({part.devices[method]})"
+
+
+def beside_reference(part: Board, method: str) -> str:
+    """Functions on which the reference is better / level / worse than a method, and what the test says, for a cell."""
+    if REFERENCE not in part.methods or method == REFERENCE:
+        return ""
+    found = part.beside(REFERENCE, method)
+    if not found.better + found.level + found.worse:
+        return ""
+    counts = f"{found.better} / {found.level} / {found.worse}"
+    return counts if found.verdict in (None, "level") else f"{counts}, {found.verdict}"
 
 
 def _grid(part: Board) -> Array:

@@ -32,8 +32,11 @@ EXPLAINED = (
     "there.\n\n"
     "Better, level, worse: than the best of the other methods, on how many functions (Wilcoxon's signed-rank test over "
     "a function's problems, 5 %; of five, all five). The best other is one with at least "
-    f"{MIN_SHARED} problems of the function in common, and the same problems choose it, which favours it. Seconds per "
-    "suggestion are medians, on what the method ran on."
+    f"{MIN_SHARED} problems of the function in common, and the same problems choose it, which favours it.\n\n"
+    f"{REFERENCE} beside each method: on how many functions its mean of log regret, over the problems of both, is "
+    "better, level and worse. Here the instances of a function count as one; the word after the numbers is what "
+    "Wilcoxon's signed-rank test over the functions says, at 5 % and not corrected for the number of methods.\n\n"
+    "Seconds per suggestion are medians, on what the method ran on."
 )
 VERDICTS: tuple[Verdict, ...] = ("better", "level", "worse")
 
@@ -60,6 +63,7 @@ def sections(records: Iterable[Record]) -> list[Section]:
                     full_table(board),
                 ),
                 ("Functions: better / level / worse than the best other", verdicts_table(board)),
+                (f"{REFERENCE} beside each method, in functions: better / level / worse", beside_table(board)),
                 (f"Where {REFERENCE} is better and worse than the best other", losses_table(board)),
                 ("Share of targets solved at the end", solved_table(board)),
                 ("Seconds per suggestion", seconds_table(board)),
@@ -146,6 +150,11 @@ def verdicts_table(board: Board) -> Table:
         return " / ".join(str(len(found[v])) for v in VERDICTS) if any(found.values()) else ""
 
     return _by_selection(board, cell)
+
+
+def beside_table(board: Board) -> Table:
+    """The reference beside each other method, in functions."""
+    return _by_selection(board, scoreboard_charts.beside_reference)
 
 
 def losses_table(board: Board) -> Table:

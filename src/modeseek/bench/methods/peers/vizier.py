@@ -16,6 +16,9 @@ class Vizier(Peer):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         require("jax")
+        import jax
+
+        jax.config.update("jax_enable_x64", True)  # as its service does
 
     def start(self, left: int | None) -> None:  # noqa: D102
         import jax

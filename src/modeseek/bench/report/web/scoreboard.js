@@ -137,10 +137,10 @@ function methodTable(board, part, problems, { mean, order, level }, methods, jud
       `<td>${place >= 0 && place <= level ? `<b>${rank}</b>` : rank}</td><td>${has < problems.length ? `${has} of ` : ""}${problems.length}</td>` +
       `<td>${(100 * part.solved[m].at(-1)).toFixed(1)} %</td>` +
       `<td class="better">${count("+") || ""}</td><td>${count("=") || ""}</td><td class="worse">${count("-") || ""}</td>` +
-      `<td>${escaped(part.seconds[m])}</td></tr>`;
+      `<td>${escaped(part.beside[m])}</td><td>${escaped(part.seconds[m])}</td></tr>`;
   });
   return `<tr><th class="words">method</th><th>mean rank</th><th>problems</th><th>targets solved</th><th>functions better</th>` +
-    `<th>level</th><th>worse</th><th>seconds per suggestion</th></tr>${rows.join("")}`;
+    `<th>level</th><th>worse</th><th>${escaped(board.reference)} beside it, functions</th><th>seconds per suggestion</th></tr>${rows.join("")}`;
 }
 
 function functionTable(board, functions, ranked, methods, judged) {
