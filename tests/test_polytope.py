@@ -10,6 +10,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from modeseek import Float, Int, Linear, Space
 from modeseek.polytope import Empty, Limits, Polytope, nearest_on_lattice
 from modeseek.spg import spg
 from modeseek.typing import Array
@@ -173,3 +174,17 @@ def test_descent_where_the_objective_is_not_a_number() -> None:
     end = spg(f, start, polytope.project, steps=50).x
     torch.testing.assert_close(end[0], start[0], rtol=0, atol=0)
     np.testing.assert_allclose(end[1].numpy(), 1 / 3, atol=1e-5)
+
+
+def test_the_nearest_point_beside_coordinates_that_are_held_is_found_from_afar() -> None:
+    """What is left of an equality may be short: x is 10 of 58 here, with the others held."""
+    parameters = {"n": Int(1, 30), "k": Int(1, 30), "x": Float(0, 10), "y": Float(0, 10)}
+    limits = [Linear({"n": 1, "k": 1, "x": 1}, equals=20), Linear({"k": 1, "y": -1}, upper=3)]
+    polytope = Space(parameters, constraints=limits).region().polytope
+    inside = polytope.sample(200, generator())
+    held = torch.tensor([True, True, False, False])
+    far = torch.where(held, inside, inside + torch.randn(200, 4, dtype=torch.float64, generator=generator(1)))
+    found = polytope.project(far, held)
+    assert bool((found[:, :2] == inside[:, :2]).all())
+    torch.testing.assert_close(found[:, 2], inside[:, 2], atol=1e-4, rtol=0)
+    assert bool(polytope.contains(found, 1e-4).all())
