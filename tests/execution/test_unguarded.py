@@ -130,8 +130,8 @@ def test_fault_46_a_script_from_standard_input(guard: str) -> None:
 def test_fault_46_an_objective_that_no_worker_can_have_is_one_line(
     objective: str, error: str, message: str, tmp_path: Path
 ) -> None:
-    script = f"if __name__ == '__main__':\n    import sys, types\n    {objective}\n    ms.minimize(h, space, 3, n_workers=2, "
-    done = run(tmp_path, script + "progress=False)\n")
+    call = "ms.minimize(h, space, 3, n_workers=2, progress=False)"
+    done = run(tmp_path, f"if __name__ == '__main__':\n    import sys, types\n    {objective}\n    {call}\n")
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1, done.stderr
     last = done.stderr.strip().splitlines()[-1]
