@@ -237,7 +237,7 @@ def test_a_file_keeps_beliefs_and_goes_on_as_if_it_had_never_stopped(tmp_path):
     wider = ms.Space({**{name: SPACE[name] for name in SPACE}, "act": ms.Categorical(["elu", "relu", "tanh", "gelu"])})
     with pytest.warns(ms.SpaceChangedWarning):
         ms.Optimizer.load(tmp_path / "run.modeseek", space=wider).ask()
-    with pytest.raises(CheckpointError, match=r"another belief, or none, about 'act', 'lr', 'units', 'x' than .*leave prior= out"):
+    with pytest.raises(CheckpointError, match=r"another belief, or none, about 'act', .*'x' than .*leave prior= out"):
         ms.minimize(lambda p: p["x"], SPACE, 4, n_initial=2, config=SMALLEST, progress=False,
                     checkpoint=tmp_path / "run.modeseek", prior={"x": 1.0})  # fmt: skip
 
