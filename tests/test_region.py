@@ -301,6 +301,10 @@ def test_told_parameters_must_meet_the_constraints() -> None:
         ([Linear({"q": 1}, upper=1)], "there is no parameter 'q'"),
         ([Linear({"kind": 1}, upper=1)], "'kind' is a Categorical"),
         ([Linear({"rate": 1}, upper=1)], "'rate' is on a log scale"),
+        (
+            [Linear({"z": 1}, upper=1)],
+            "'z' is not always there (when=), and a Linear needs numbers on a linear scale that",
+        ),
         ([3], "must be a Linear or a function"),
         (Linear({"x": 1}, upper=1), "must be a list"),
     ],
@@ -312,6 +316,7 @@ def test_fault_48_constraints_that_make_no_space(constraints: Any, message: str)
         "y": Float(0, 4),
         "kind": Categorical(["a", "b"]),
         "rate": Float(1e-3, 1, log=True),
+        "z": Float(0, 4, when={"kind": "a"}),
     }
     with pytest.raises(ms.SpaceError, match=re.escape(message)):
         Space(parameters, constraints=constraints)

@@ -193,8 +193,8 @@ class Region:
         if tried is None:
             return SpaceError(f"none of the configurations{linear}{given} is allowed by {names}")
         return SpaceError(
-            f"none of {tried} points{linear}{given} is allowed by {names}; tell an allowed one by tell_params, narrow "
-            "the bounds, or say it with Linear constraints"
+            f"none of {tried} points{linear}{given} is allowed by {names}; give an allowed one (tell_params, known=), "
+            "narrow the bounds, or say it with Linear constraints"
         )
 
     def _around(self, found: Tensor, m: int, draws: Draws) -> Tensor:
