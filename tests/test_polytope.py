@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from torch import Tensor
 
 from modeseek import Float, Int, Linear, Space
@@ -160,6 +160,21 @@ def test_descent_ends_where_an_independent_method_does(seed: int) -> None:
         scaled = limits._replace(C=limits.C / half, lower=limits.lower * half, upper=limits.upper * half)
         expected = nearest(goal[i, j].numpy() * half, scaled, polytope.centre.numpy() * half) / half
         np.testing.assert_allclose(x[i, j].numpy(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_descent_of_a_slope_ends_at_the_corner_of_a_linear_program(seed: int) -> None:
+    """Steps grow where there is no curvature, and what is projected from afar would not be inside."""
+    limits = some_limits(seed)
+    polytope = Polytope.of(limits)
+    slope = torch.randn(20, 4, dtype=torch.float64, generator=generator(seed))
+    start = polytope.sample(20, generator(seed))
+    end = spg(lambda x: ((x * slope).sum(-1), slope.clone()), start, polytope.project, steps=40)
+    assert bool(polytope.contains(end.x, 1e-6).all())
+    rows, most = np.concatenate([limits.C, -limits.C]), np.concatenate([limits.hi, -limits.lo])
+    real = np.isfinite(most)
+    least = [linprog(row, A_ub=rows[real], b_ub=most[real], bounds=(0, 1)).fun for row in slope.numpy()]
+    np.testing.assert_allclose(end.value.numpy(), least, atol=1e-5)
 
 
 def test_descent_where_the_objective_is_not_a_number() -> None:

@@ -20,7 +20,7 @@ SUFFICIENT_DECREASE = 1e-4
 MEMORY = 5  # values that a step is compared with
 BACKTRACKS = 6  # evaluations of a line search
 SLOWEST, FASTEST = 1e-10, 1e10  # η
-FARTHEST = 10.0  # from x, in any coordinate, that a point is projected from: from afar projections take many turns
+FARTHEST = 3.0  # from x, in any coordinate, that a point is projected from: from afar projections take many turns
 
 
 def spg(
