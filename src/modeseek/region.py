@@ -72,8 +72,8 @@ class Region:
         if linear:
             self._restrict(linear)
         if self.is_chosen_point and not len(self.settle(np.full((1, space.d), 0.5))):
-            names = ", ".join(map(name_of, self._functions))
-            raise SpaceError(f"{self.fixed} is not feasible by {names}")
+            names = ", ".join(f"{name_of(function)}(params)" for function in self._functions)
+            raise SpaceError(f"{self.fixed} is not allowed by {names}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it is made from: the space knows what to do with functions."""
@@ -179,15 +179,23 @@ class Region:
             found = torch.cat([found, self._allowed(points)])
             if len(found) >= (m if i < ROUNDS else 1):
                 return found[:m] if len(found) >= m else self._around(found, m, draws)
-        if not len(found) and known is not None:
+        if not len(found) and known is not None and len(known):
             found = self._allowed(self.repair(known))
         if not len(found):
-            names, given = ", ".join(map(name_of, self._functions)), f" with {self.fixed}" if self.fixed else ""
-            raise SpaceError(
-                f"none of {m * MOST_ROUNDS} points{given} is feasible by {names}; tell a feasible one by tell_params, "
-                "narrow the bounds, or say it with Linear constraints"
-            )
+            raise self.nothing_allowed(m * MOST_ROUNDS)
         return self._around(found, m, draws)
+
+    def nothing_allowed(self, tried: int | None = None) -> SpaceError:
+        """What to say where functions refuse so many points; None: every configuration of a finite space."""
+        linear = "" if self.polytope is None else " that meet the linear constraints"
+        given = f" with {self.fixed}" if self.fixed else ""
+        names = ", ".join(f"{name_of(function)}(params)" for function in self._functions)
+        if tried is None:
+            return SpaceError(f"none of the configurations{linear}{given} is allowed by {names}")
+        return SpaceError(
+            f"none of {tried} points{linear}{given} is allowed by {names}; give an allowed one (tell_params, known=), "
+            "narrow the bounds, or say it with Linear constraints"
+        )
 
     def _around(self, found: Tensor, m: int, draws: Draws) -> Tensor:
         """m feasible points near those found, at all distances, and near those that come of it."""
@@ -287,12 +295,13 @@ class Region:
         end = spg(held, x.flatten(-2) if joint else x, project, steps=steps).x.view(x.shape)
         return end if free is not None else polytope.inside(end)
 
-    def exact(self, x: Tensor) -> Tensor:
-        """Each point (... x d) as `settle` has it; one that it does not let through stays as it is."""
+    def exact(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each point (... x d) as `settle` has it, and which (...) it lets through; the others stay as they are."""
         points = x.reshape(-1, self.space.d).cpu().numpy()
         settled = [self.settle(point[None]) for point in points]
         rows = [new[0] if len(new) else old for new, old in zip(settled, points, strict=True)]
-        return torch.from_numpy(np.stack(rows)).to(x.device).view(x.shape)
+        through = torch.tensor([len(new) > 0 for new in settled], dtype=torch.bool, device=x.device)
+        return torch.from_numpy(np.stack(rows)).to(x.device).view(x.shape), through.view(x.shape[:-1])
 
     def settle(self, points: Array) -> Array:
         """The points (n x d) as they can be evaluated and meet every constraint, without those where that fails."""

@@ -33,13 +33,15 @@ def opened(
             new._hold(path, lock)
             return new
         old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
-        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference", "prior"):
+        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference"):
             asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
-            if asked and not (_same_beliefs(old, new) if name == "prior" else _same(old, new, name)):
+            if asked and not _same(old, new, name):
                 raise CheckpointError(
                     f"{path} is of another run: {_difference(name, getattr(old, name), getattr(new, name))}; "
                     "give the same settings, or another path"
                 )
+        if settings.get("prior") is not None:
+            _check_beliefs(path, old, new)
         if settings.get("transfer") is not None and _studies(old) != _studies(new):
             warn(
                 f"{path}: transfer= is not used: a run that is resumed keeps the earlier studies that it began with",
@@ -65,11 +67,23 @@ def _same(old: Optimizer, new: Optimizer, name: str) -> bool:
     return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
 
 
-def _same_beliefs(old: Optimizer, new: Optimizer) -> bool:
-    """Whether both believe the same of the new space, whose choices may be others, or in another order."""
-    return old.prior.keys() == new.prior.keys() and np.array_equal(
-        tables(new.space, old.prior), tables(new.space, new.prior)
-    )
+def _check_beliefs(path: str, old: Optimizer, new: Optimizer) -> None:
+    """CheckpointError, naming the parameters, where they do not believe the same of the new space.
+
+    Its choices may be others than the belief was about, or in another order.
+    """
+
+    def same(name: str) -> bool:
+        if name not in old.prior or name not in new.prior:
+            return False
+        before, asked = (tables(new.space, {name: optimizer.prior[name]}) for optimizer in (old, new))
+        return np.array_equal(before, asked)
+
+    if differ := [name for name in sorted(old.prior.keys() | new.prior.keys()) if not same(name)]:
+        raise CheckpointError(
+            f"{path} began with another belief, or none, about {', '.join(map(repr, differ))} than prior= has, "
+            "and keeps it: leave prior= out, or begin a new run with another path and transfer= this file"
+        )
 
 
 def _studies(optimizer: Optimizer) -> list[Told]:
