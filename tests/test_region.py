@@ -93,7 +93,7 @@ def test_whole_numbers_that_round_alike_are_settled_by_one_program(monkeypatch: 
         solved.append(arguments)
         return nearest_on_lattice(*arguments)
 
-    monkeypatch.setattr("modeseek.region.nearest_on_lattice", count)
+    monkeypatch.setattr("modeseek.lattice.nearest_on_lattice", count)
     together = second.settle(points)
     np.testing.assert_array_equal(together[:, :2], alone[:, :2])
     np.testing.assert_allclose(together[:, 2], alone[:, 2], rtol=0, atol=1e-12)
@@ -122,7 +122,9 @@ def test_an_inequality_of_continuous_and_whole_numbers_holds_exactly() -> None:
     space = Space({"x": Float(-0.69, 0.7), "y": Float(1.22, 1.93), "n": Float(3.75, 12.36, step=0.1)}, [limit])
     over = {"x": -0.02134213109571992, "y": 1.5983223361300718, "n": 9.25}
     assert limit.total(over) > -13.6  # by 1e-13: on the cube, within the last digits
-    placed = Region(space)._on_lattice(space.encode(over))  # the last step of `settle`
+    lattice = Region(space).lattice
+    assert lattice is not None
+    placed = lattice.nearest(space.encode(over))  # the last step of `settle`
     assert placed is not None
     assert limit.total(space.decode(placed)) <= -13.6
     assert space.decode(placed) == pytest.approx(over)
@@ -130,7 +132,7 @@ def test_an_inequality_of_continuous_and_whole_numbers_holds_exactly() -> None:
 
 def test_many_whole_numbers_and_a_continuous_one_need_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integer programs take minutes here."""
-    monkeypatch.setattr("modeseek.region.nearest_on_lattice", None)
+    monkeypatch.setattr("modeseek.lattice.nearest_on_lattice", None)
     most = 10**7
     limits = [Linear({"n": 1, "k": 1, "x": 1}, equals=most), Linear({"n": 1, "k": -3}, upper=0)]
     space = Space({"n": Int(0, most), "k": Int(0, most), "x": Float(0, 1)}, constraints=limits)
