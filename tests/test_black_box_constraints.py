@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import modeseek as ms
-from modeseek import checkpoint
 from modeseek.constraints import margins_of
+from modeseek.document import to_document, trials_of
 from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.outcomes import measured, never_measures
@@ -196,17 +196,17 @@ def test_a_later_return_without_constraints_is_a_failed_trial() -> None:
 def test_files_from_before_constraints_load(tmp_path: Path) -> None:
     opt = ms.Optimizer(BOX, seed=0)
     opt.tell(opt.ask(), 1.0)
-    document = checkpoint._document(opt._snapshot())
+    document = to_document(opt._snapshot())
     assert "constraints" not in json.dumps(document)
     opt.save(tmp_path / "run")
     assert ms.Optimizer.load(tmp_path / "run").trials == opt.trials
 
 
 def test_damaged_constraints_are_refused() -> None:
-    document = checkpoint._document(told()._snapshot())
+    document = to_document(told()._snapshot())
     document["trials"][0]["constraints"] = ["1"]
     with pytest.raises(ValueError, match="list of numbers"):
-        checkpoint._trials(BOX, document["trials"])
+        trials_of(BOX, document["trials"])
 
 
 def test_fault_49_when_nothing_is_feasible_the_least_violated_is_said() -> None:

@@ -22,7 +22,7 @@ from modeseek import (
     SpaceError,
     minimize,
 )
-from modeseek.checkpoint import _document, _trials
+from modeseek.document import to_document, trials_of
 
 OLD = Space({"x": Float(0, 1), "kind": Categorical(["a", "b"])})
 WIDER = Space({"x": Float(-1, 4), "kind": Categorical(["b", "c", "a"]), "c": Float(0, 1, when={"kind": "c"})})
@@ -275,9 +275,9 @@ def test_an_earlier_study_that_no_longer_fits_is_dropped(tmp_path: Path) -> None
 def test_only_parameters_are_taken_for_a_trial_outside(params: Any) -> None:
     opt = Optimizer(OLD, seed=0)
     opt.tell_params({"x": 0.1, "kind": "a"}, 0.1)
-    record = _document(opt._snapshot())["trials"][0]
+    record = to_document(opt._snapshot())["trials"][0]
     with pytest.raises(ParameterError):  # a misfit that is not said to be one
-        _trials(OLD, [{**record, "params": {"x": 3.0, "kind": "a"}}])
-    assert not _trials(OLD, [{**record, "params": {"x": 3.0, "kind": "a"}, "in_space": False}])[0].in_space
+        trials_of(OLD, [{**record, "params": {"x": 3.0, "kind": "a"}}])
+    assert not trials_of(OLD, [{**record, "params": {"x": 3.0, "kind": "a"}, "in_space": False}])[0].in_space
     with pytest.raises(ValueError, match="parameters"):
-        _trials(OLD, [{**record, "params": params, "in_space": False}])
+        trials_of(OLD, [{**record, "params": params, "in_space": False}])

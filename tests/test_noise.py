@@ -16,9 +16,9 @@ from tests.shared import SMALLEST, generator, sphere
 from torch import Tensor
 
 import modeseek as ms
-from modeseek import checkpoint
 from modeseek.config import DMSConfig
 from modeseek.dms import suggest
+from modeseek.document import to_document, trials_of
 from modeseek.fitting import fit_mapped
 from modeseek.improvement import ImprovementGP
 from modeseek.map_fit import fit, log_posterior
@@ -213,12 +213,12 @@ def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
 def test_a_damaged_standard_error_is_refused() -> None:
     opt = ms.Optimizer(LINE, direction=["minimize", "maximize"])
     opt.tell_params([0.5], [1.0, 2.0], sem=[0.1, None])
-    document = json.loads(json.dumps(checkpoint._document(opt._snapshot())))
-    assert checkpoint._trials(LINE, document["trials"], 2)[0].sem == (0.1, None)
+    document = json.loads(json.dumps(to_document(opt._snapshot())))
+    assert trials_of(LINE, document["trials"], 2)[0].sem == (0.1, None)
     for bad in (0.1, [0.1], ["a", 0.1], [0.1, -0.1], "ab"):
         document["trials"][0]["sem"] = bad
         with pytest.raises(ValueError, match=r"sem |list of numbers"):
-            checkpoint._trials(LINE, document["trials"], 2)
+            trials_of(LINE, document["trials"], 2)
 
 
 def test_of_several_objectives_a_noisy_value_is_believed_less_than_a_precise_one() -> None:

@@ -18,8 +18,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import modeseek as ms
-from modeseek import checkpoint
 from modeseek.dms import State, suggest
+from modeseek.document import to_document, trials_of
 from modeseek.fronts import front_of, hypervolume
 from modeseek.improvement import Boxes, ImprovementGP, log_h, log_improvement
 from modeseek.integrations.optuna import DMSSampler
@@ -325,11 +325,11 @@ def test_three_objectives_are_drawn_as_their_volume() -> None:
 
 
 def test_damaged_values_are_refused() -> None:
-    document = checkpoint._document(told()._snapshot())
+    document = to_document(told()._snapshot())
     for bad in ([1.0], ["1", 2.0], 1.0, None):
         document["trials"][0]["values"] = bad
         with pytest.raises(ValueError, match=r"values? |numbers"):
-            checkpoint._trials(BOX, document["trials"], 2)
+            trials_of(BOX, document["trials"], 2)
 
 
 def test_the_sampler_proposes_what_the_optimizer_does() -> None:

@@ -308,3 +308,37 @@ def test_the_plot_shows_every_pair(of_mixed: Optimum) -> None:
     assert len(of_mixed.plot(["lr"]).axes) == 1
     with pytest.raises(ConfigError, match="'nothing'"):
         of_mixed.plot(["nothing"])
+
+
+def threes(p: dict[str, Any]) -> bool:
+    return p["n"] % 3 == 0
+
+
+def fours(p: dict[str, Any]) -> bool:
+    return p["n"] * p["k"] % 4 == 0
+
+
+@pytest.mark.parametrize(
+    ("others", "constraints"),
+    [
+        (
+            {"x": ms.Float(0, 10), "y": ms.Float(0, 10)},
+            [ms.Linear({"n": 1, "k": 1, "x": 1}, equals=20), ms.Linear({"k": 1, "y": -1}, upper=3), threes],
+        ),
+        ({"l": ms.Int(0, 30), "x": ms.Float(0, 1)}, [ms.Linear({"n": 1, "k": 1, "l": 1}, equals=30), fours]),
+    ],
+)
+def test_a_function_allows_samples_and_modes_whose_whole_numbers_meet_other_constraints(
+    others: dict[str, Any], constraints: list[Any]
+) -> None:
+    """Rounded, an optimum may need other whole numbers to meet the constraint, which the function then refuses."""
+    space = ms.Space({"n": ms.Int(0, 30), "k": ms.Int(0, 30), **others}, constraints=constraints)
+    opt = ms.Optimizer(space, seed=0, config=SMALLEST, n_initial=6)
+    for _ in range(8):
+        trial = opt.ask()
+        p = trial.params
+        opt.tell(trial, (p["n"] - 11) ** 2 / 10 + (p["k"] - 7) ** 2 / 10 - p["x"])
+    optimum = opt.optimum(draws=32)
+    for params in [*optimum.samples, *(mode.params for mode in optimum.modes), *optimum.more(9)]:
+        space.validate(params)
+    assert len({params["n"] for params in optimum.samples}) > 1

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from torch import Tensor
 
+from modeseek import Float, Int, Linear, Space
 from modeseek.polytope import Empty, Limits, Polytope, nearest_on_lattice
 from modeseek.spg import spg
 from modeseek.typing import Array
@@ -161,6 +162,21 @@ def test_descent_ends_where_an_independent_method_does(seed: int) -> None:
         np.testing.assert_allclose(x[i, j].numpy(), expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_descent_of_a_slope_ends_at_the_corner_of_a_linear_program(seed: int) -> None:
+    """Steps grow where there is no curvature, and what is projected from afar would not be inside."""
+    limits = some_limits(seed)
+    polytope = Polytope.of(limits)
+    slope = torch.randn(20, 4, dtype=torch.float64, generator=generator(seed))
+    start = polytope.sample(20, generator(seed))
+    end = spg(lambda x: ((x * slope).sum(-1), slope.clone()), start, polytope.project, steps=40)
+    assert bool(polytope.contains(end.x, 1e-6).all())
+    rows, most = np.concatenate([limits.C, -limits.C]), np.concatenate([limits.hi, -limits.lo])
+    real = np.isfinite(most)
+    least = [linprog(row, A_ub=rows[real], b_ub=most[real], bounds=(0, 1)).fun for row in slope.numpy()]
+    np.testing.assert_allclose(end.value.numpy(), least, atol=1e-5)
+
+
 def test_descent_where_the_objective_is_not_a_number() -> None:
     """Such a row stays where it is, the others go on."""
     polytope = Polytope.of(simplex(3))
@@ -173,3 +189,17 @@ def test_descent_where_the_objective_is_not_a_number() -> None:
     end = spg(f, start, polytope.project, steps=50).x
     torch.testing.assert_close(end[0], start[0], rtol=0, atol=0)
     np.testing.assert_allclose(end[1].numpy(), 1 / 3, atol=1e-5)
+
+
+def test_the_nearest_point_beside_coordinates_that_are_held_is_found_from_afar() -> None:
+    """What is left of an equality may be short: x is 10 of 58 here, with the others held."""
+    parameters = {"n": Int(1, 30), "k": Int(1, 30), "x": Float(0, 10), "y": Float(0, 10)}
+    limits = [Linear({"n": 1, "k": 1, "x": 1}, equals=20), Linear({"k": 1, "y": -1}, upper=3)]
+    polytope = Space(parameters, constraints=limits).region().polytope
+    inside = polytope.sample(200, generator())
+    held = torch.tensor([True, True, False, False])
+    far = torch.where(held, inside, inside + torch.randn(200, 4, dtype=torch.float64, generator=generator(1)))
+    found = polytope.project(far, held)
+    assert bool((found[:, :2] == inside[:, :2]).all())
+    torch.testing.assert_close(found[:, 2], inside[:, 2], atol=1e-4, rtol=0)
+    assert bool(polytope.contains(found, 1e-4).all())

@@ -93,7 +93,7 @@ def test_whole_numbers_that_round_alike_are_settled_by_one_program(monkeypatch: 
         solved.append(arguments)
         return nearest_on_lattice(*arguments)
 
-    monkeypatch.setattr("modeseek.region.nearest_on_lattice", count)
+    monkeypatch.setattr("modeseek.lattice.nearest_on_lattice", count)
     together = second.settle(points)
     np.testing.assert_array_equal(together[:, :2], alone[:, :2])
     np.testing.assert_allclose(together[:, 2], alone[:, 2], rtol=0, atol=1e-12)
@@ -122,7 +122,9 @@ def test_an_inequality_of_continuous_and_whole_numbers_holds_exactly() -> None:
     space = Space({"x": Float(-0.69, 0.7), "y": Float(1.22, 1.93), "n": Float(3.75, 12.36, step=0.1)}, [limit])
     over = {"x": -0.02134213109571992, "y": 1.5983223361300718, "n": 9.25}
     assert limit.total(over) > -13.6  # by 1e-13: on the cube, within the last digits
-    placed = Region(space)._on_lattice(space.encode(over))  # the last step of `settle`
+    lattice = Region(space).lattice
+    assert lattice is not None
+    placed = lattice.nearest(space.encode(over))  # the last step of `settle`
     assert placed is not None
     assert limit.total(space.decode(placed)) <= -13.6
     assert space.decode(placed) == pytest.approx(over)
@@ -130,7 +132,7 @@ def test_an_inequality_of_continuous_and_whole_numbers_holds_exactly() -> None:
 
 def test_many_whole_numbers_and_a_continuous_one_need_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Integer programs take minutes here."""
-    monkeypatch.setattr("modeseek.region.nearest_on_lattice", None)
+    monkeypatch.setattr("modeseek.lattice.nearest_on_lattice", None)
     most = 10**7
     limits = [Linear({"n": 1, "k": 1, "x": 1}, equals=most), Linear({"n": 1, "k": -3}, upper=0)]
     space = Space({"n": Int(0, most), "k": Int(0, most), "x": Float(0, 1)}, constraints=limits)
@@ -228,9 +230,9 @@ def test_fault_48_fixed_values_that_leave_nothing() -> None:
 
 def test_fault_48_fixed_values_that_a_function_refuses() -> None:
     opt = optimizer(RING)
-    with pytest.raises(ms.SpaceError, match=r"\{'x': 0.5, 'y': 0.5\} is not feasible by ring"):
+    with pytest.raises(ms.SpaceError, match=r"\{'x': 0.5, 'y': 0.5\} is not allowed by ring"):
         opt.ask(fixed={"x": 0.5, "y": 0.5})
-    with pytest.raises(ms.SpaceError, match=r"points with \{'x': 0.01\} is feasible by ring"):
+    with pytest.raises(ms.SpaceError, match=r"points with \{'x': 0.01\} is allowed by ring"):
         opt.ask(fixed={"x": 0.01})
     assert opt.trials == []
     assert opt.ask(fixed={"x": 0.5, "y": 0.85}).params == {"x": 0.5, "y": 0.85}
@@ -241,7 +243,7 @@ def test_fault_48_a_function_refuses_what_an_equality_makes_of_fixed_values() ->
         return p["b"] < 0.5
 
     opt = optimizer(Space({"a": Float(0, 1), "b": Float(0, 1)}, [Linear({"a": 1, "b": 1}, equals=1), little]))
-    with pytest.raises(ms.SpaceError, match=r"\{'a': 0.25\} is not feasible by .*little"):
+    with pytest.raises(ms.SpaceError, match=r"\{'a': 0.25\} is not allowed by .*little"):
         opt.ask(fixed={"a": 0.25})
     assert opt.ask(fixed={"a": 0.75}).params == {"a": 0.75, "b": 0.25}
 
@@ -301,6 +303,10 @@ def test_told_parameters_must_meet_the_constraints() -> None:
         ([Linear({"q": 1}, upper=1)], "there is no parameter 'q'"),
         ([Linear({"kind": 1}, upper=1)], "'kind' is a Categorical"),
         ([Linear({"rate": 1}, upper=1)], "'rate' is on a log scale"),
+        (
+            [Linear({"z": 1}, upper=1)],
+            "'z' is not always there (when=), and a Linear needs numbers on a linear scale that",
+        ),
         ([3], "must be a Linear or a function"),
         (Linear({"x": 1}, upper=1), "must be a list"),
     ],
@@ -312,6 +318,7 @@ def test_fault_48_constraints_that_make_no_space(constraints: Any, message: str)
         "y": Float(0, 4),
         "kind": Categorical(["a", "b"]),
         "rate": Float(1e-3, 1, log=True),
+        "z": Float(0, 4, when={"kind": "a"}),
     }
     with pytest.raises(ms.SpaceError, match=re.escape(message)):
         Space(parameters, constraints=constraints)
@@ -337,10 +344,45 @@ def test_what_is_no_linear_constraint(arguments: dict[str, Any]) -> None:
 
 
 def test_fault_48_functions_that_allow_nothing_or_say_nothing() -> None:
-    with pytest.raises(ms.SpaceError, match=r"none of .* points is feasible by .*tell_params"):
+    with pytest.raises(ms.SpaceError, match=r"none of .* points is allowed by .*tell_params"):
         optimizer(Space({"x": Float(0, 1)}, constraints=[lambda p: False])).ask()
     with pytest.raises(ms.SpaceError, match="must return True or False, not None"):
         optimizer(Space({"x": Float(0, 1)}, constraints=[lambda p: None])).ask()
+
+
+@pytest.mark.parametrize(
+    ("names", "parameter", "limits"),
+    [
+        ("abcd", Float(0, 1), [Linear({"a": 1, "b": 1, "c": 1}, equals=1), Linear({"a": 1, "d": -1}, upper=0)]),
+        ("abc", Int(0, 100), [Linear({"a": 1, "b": 1, "c": 1}, equals=100), Linear({"a": 1, "b": -1}, upper=5)]),
+        ("ab", Int(0, 5), [Linear({"a": 1, "b": 1}, equals=5), Linear({"a": 1}, lower=1)]),
+        ("ab", Float(0, 1), [Linear({"a": 1, "b": 1}, equals=1), Linear({"a": 1, "b": -1}, equals=0)]),
+    ],
+)
+def test_fault_48_a_function_that_allows_nothing_beside_linear_constraints(
+    names: str, parameter: Any, limits: list[Linear], tmp_path: Path
+) -> None:
+    def never(p: dict[str, Any]) -> bool:
+        return False
+
+    space, evaluated = Space(dict.fromkeys(names, parameter), [*limits, never]), []
+    message = r"none of .* that meet the linear constraints is allowed by .*never\(params\)"
+    with pytest.raises(ms.SpaceError, match=message):
+        optimizer(space).ask()
+    with pytest.raises(ms.SpaceError, match=message):
+        ms.minimize(evaluated.append, space, 5, seed=0, checkpoint=tmp_path / "run", progress=False)
+    assert evaluated == []
+
+
+def test_fault_48_a_function_that_refuses_what_whole_numbers_are_rounded_to() -> None:
+    """Points between the whole numbers round to an odd sum now and then; those that meet the constraint never do."""
+
+    def odd(p: dict[str, int]) -> bool:
+        return sum(p.values()) % 2 == 1
+
+    space = Space({name: Int(0, 1000) for name in "ab"}, [Linear({"a": 1, "b": 1}, equals=1000), odd])
+    with pytest.raises(ms.SpaceError, match=r"none of .* is allowed by .*odd"):
+        optimizer(space).ask()
 
 
 def test_fault_48_a_function_that_raises_is_named_with_the_parameters() -> None:

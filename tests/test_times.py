@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from modeseek import CheckpointError, Optimizer, Trial, TrialState, minimize
-from modeseek.checkpoint import _document, _trials
+from modeseek.document import to_document, trials_of
 from shared import BOX, SMALLEST, sphere
 
 QUIET = {"progress": False, "config": SMALLEST, "seed": 0}
@@ -70,10 +70,10 @@ def test_a_checkpoint_from_before_there_were_times_loads() -> None:
     opt = Optimizer(BOX, seed=0)
     opt.tell(opt.ask(), 1.0)
     opt.ask()
-    records = json.loads(json.dumps(_document(opt._snapshot())))["trials"]
+    records = json.loads(json.dumps(to_document(opt._snapshot())))["trials"]
     assert all("started" in record for record in records)
     old = [{name: value for name, value in record.items() if name not in ("started", "seconds")} for record in records]
-    loaded = list(_trials(BOX, old))
+    loaded = list(trials_of(BOX, old))
     assert loaded == opt.trials
     assert times(loaded) == [(None, None)] * 2
 
@@ -82,4 +82,4 @@ def test_a_checkpoint_from_before_there_were_times_loads() -> None:
 def test_a_time_that_is_none_is_refused(wrong: object) -> None:
     record = {"params": [0.0, 0.0], "origin": "initial", "state": TrialState.RUNNING.value, "value": None}
     with pytest.raises((CheckpointError, ValueError), match="started is"):
-        _trials(BOX, [{**record, "error": None, "started": wrong}])
+        trials_of(BOX, [{**record, "error": None, "started": wrong}])

@@ -100,7 +100,16 @@ class Domain:
 
     def exact(self, x: Tensor) -> Tensor:
         """The points (... x d) that would be evaluated for these."""
-        return self.snap(x) if self.region is None else self.region.exact(x)
+        return self.evaluable(x)[0]
+
+    def evaluable(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The points (... x d) that would be evaluated for these, and for which of them (...) there is one.
+
+        The others are as they were.
+        """
+        if self.region is None:
+            return self.snap(x), torch.ones_like(x[..., 0], dtype=torch.bool)
+        return self.region.exact(x)
 
     def climb(
         self,

@@ -107,8 +107,8 @@ class Linear:
             kind = "not always there (when=)" if getattr(parameter, "when", None) else kind
             if kind:
                 raise SpaceError(
-                    f"constraint {self}: parameter {name!r} is {kind}, and a Linear is of numbers on a linear scale; "
-                    "write it as a function feasible(params) -> bool"
+                    f"constraint {self}: parameter {name!r} is {kind}, and a Linear needs numbers on a linear scale "
+                    "that always exist; write it as a function feasible(params) -> bool"
                 )
             if not all(map(math.isfinite, _affine(parameter))):
                 raise SpaceError(f"constraint {self}: the range of parameter {name!r} is too wide")

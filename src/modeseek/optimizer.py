@@ -17,6 +17,7 @@ from modeseek import checkpoint, dms, html
 from modeseek.checks import whole_number
 from modeseek.config import DMSConfig
 from modeseek.dms import Suggestion
+from modeseek.document import Snapshot
 from modeseek.errors import ConfigError, SpaceChangedWarning, TrialFailedWarning
 from modeseek.findings import Findings
 from modeseek.fronts import as_reference
@@ -242,8 +243,8 @@ class Optimizer(Findings):
         while self._locks:
             self._locks.popitem()[1].release()
 
-    def _snapshot(self) -> checkpoint.Snapshot:
-        return checkpoint.Snapshot(
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
             self.space,
             self.direction,
             self.seed,

@@ -35,6 +35,7 @@ MOST_FEATURES = 512  # at most; docs/optimum.md
 SPREAD = 1024  # Sobol points among the candidates for a draw's maximum
 NEAR = 512  # points around the best observations
 OBSERVED = 500  # observed inputs among the candidates, at most
+FALLBACKS = 64  # candidates of each kind that are looked at where an optimum cannot be evaluated
 SHORT = 8  # steps of a short climb
 COVERED = 3  # dimensions, at most, that the candidates cover so well that a quick search needs no short climbs
 PRICE = 30.0  # of violating a constraint, in standard deviations of the objective per standard deviation of it
@@ -224,8 +225,22 @@ def maxima(
     if domain.rounding is not None:  # a climb that knows no rounding leads to other values of the discrete parameters
         x = torch.cat([x, domain.snap(_climb(paths, x, SHORT, None, domain, search.gtol))], -2)
     x = _best(paths, _climb(paths, x, search.long, free, domain, search.gtol), 1)
-    x = domain.exact(x)
+    x, through = domain.evaluable(x)
+    if not bool(through.all()):
+        x = torch.where(through[..., None], x, _best_evaluable(paths, groups, domain))
     return Optima(x.squeeze(-2), paths.value(x).squeeze(-1), paths)
+
+
+def _best_evaluable(paths: Drawn, groups: list[Tensor], domain: Domain) -> Tensor:
+    """Of candidates in groups of b x m x d the one that can be evaluated where a draw is highest: b x P x 1 x d.
+
+    Whole numbers to which a constraint moves a point may be those that a function refuses.
+    """
+    few = torch.cat([group[..., :FALLBACKS, :] for group in groups], -2)
+    x, through = domain.evaluable(few)
+    value = paths.everywhere(x).masked_fill(~through.unsqueeze(-2), -torch.inf)
+    index = value.argmax(-1)[..., None, None]
+    return x.unsqueeze(-3).expand(*value.shape, -1).gather(-2, index.expand(*index.shape[:-1], x.shape[-1]))
 
 
 def _candidates(gp: GP, draws: Draws, domain: Domain) -> list[Tensor]:

@@ -144,18 +144,20 @@ class Polytope:
         direction method of multipliers finds it (Boyd et al. 2011, Section 5.2; as OSQP solves quadratic programs).
 
         Args:
-            held: d or ... x d, coordinates that stay as they are; where these leave no such point, the result is near.
+            held: d, coordinates that stay as they are; where these leave no such point, the result is near.
         """
         lower, upper = self.lower.expand_as(y), self.upper.expand_as(y)
+        C, lo, hi = self.C, self.lo, self.hi
         if held is not None:
             lower, upper = torch.where(held, y, lower), torch.where(held, y, upper)
+            C, lo, hi = self._beside(y, held)
         if len(self.C) == 1:
             row = self.C[0]
             return (y - _multiplier(y, row, self.lo[0], self.hi[0], lower, upper) * row).clamp(lower, upper)
         eye = torch.eye(y.shape[-1], dtype=y.dtype, device=y.device)
-        rows = torch.cat([self.C, eye])  # A, and l ≤ Ax ≤ u
-        least = torch.cat([self.lo.expand(*y.shape[:-1], -1), lower], -1)
-        most = torch.cat([self.hi.expand(*y.shape[:-1], -1), upper], -1)
+        rows = torch.cat([C, eye])  # A, and l ≤ Ax ≤ u
+        least = torch.cat([lo.expand(*y.shape[:-1], -1), lower], -1)
+        most = torch.cat([hi.expand(*y.shape[:-1], -1), upper], -1)
         weight = torch.cat(
             [
                 torch.where(self.lo == self.hi, 10 * PENALTY, torch.full_like(self.lo, PENALTY)),
@@ -175,6 +177,18 @@ class Polytope:
             if turn % 10 == 9 and bool(((z - before).abs() + (total - z).abs()).amax() < SETTLED):
                 break
         return z[..., len(self.C) :]
+
+    def _beside(self, y: Tensor, held: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The constraints on coordinates beside those (d) that stay as in y (... x d): r x d, ... x r, ... x r.
+
+        Their rows have length 1 again: of short ones the multipliers take thousands of turns to be found.
+        """
+        rows = self.C * ~held
+        length = torch.linalg.vector_norm(rows, dim=-1)
+        idle = length <= FLAT
+        length, taken = length.masked_fill(idle, 1.0), (y * held) @ self.C.mT
+        lo, hi = (self.lo - taken) / length, (self.hi - taken) / length
+        return rows / length[:, None], lo.masked_fill(idle, -torch.inf), hi.masked_fill(idle, torch.inf)
 
     def sample(self, m: int, source: Randomness, batch: Sequence[int] = ()) -> Tensor:
         """m points, uniformly distributed but for how far a walk of hit-and-run goes: batch x m x d, on the CPU."""

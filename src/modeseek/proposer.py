@@ -96,8 +96,10 @@ class Proposer:
         return propose_all([self], [history], number, left)[0]
 
     def check_not_exhausted(self, history: History) -> None:
-        """SpaceExhausted when every configuration of a finite space is known."""
+        """SpaceExhausted when every configuration of a finite space is known; SpaceError when there is none."""
         size = self.space.size
+        if size == 0 and self.region is not None:
+            raise self.region.nothing_allowed()
         if len(history.proposed) >= size and len(np.unique(history.proposed, axis=0)) >= size:
             raise SpaceExhausted(f"all {size} configurations of the space have been proposed")
 
@@ -264,6 +266,8 @@ def remaining(space: Space, known: Array, rng: np.random.Generator, region: Regi
     elif region is not None:
         source = torch.Generator("cpu").manual_seed(int(rng.integers(2**62)))
         points = region.settle(region.sample(FEWER_DRAWS, source, known=torch.from_numpy(known)).numpy())
+        if not len(points) and not len(known):
+            raise region.nothing_allowed(FEWER_DRAWS)
     else:
         points = space.snap(rng.random((DRAWS, space.d)))
     points = fresh(points, known)

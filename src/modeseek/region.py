@@ -3,8 +3,8 @@
 Linear constraints leave a polytope (polytope.py), in which points are drawn, climbs stay, and to which the diffusion
 model's samples are projected; nothing is drawn and thrown away there. Fixed values are coordinates that do not move. A
 function `feasible(params)` only says yes or no: what it refuses goes back along a straight line towards a point that it
-allows. Discrete parameters are rounded at last: to the nearest feasible values, by an integer program where constraints
-are on them. What is proposed has passed `settle`, which lets nothing else through.
+allows. Discrete parameters are rounded at last: to the nearest feasible values, where constraints are on them
+(lattice.py). What is proposed has passed `settle`, which lets nothing else through.
 
 The surrogate and the model know nothing of this: they work on the cube. Without constraints and fixed values there is
 no region, and all is as if this file were not there.
@@ -14,7 +14,7 @@ Shapes: b batch, m points, d coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,9 +25,10 @@ from torch import Tensor
 from modeseek.design import sobol
 from modeseek.draws import Draws, Randomness
 from modeseek.errors import ParameterError, SpaceError
+from modeseek.lattice import MANY, SAME, Lattice
 from modeseek.lbfgs import Objective, descend_in_cube
 from modeseek.linear import Linear, is_feasible, name_of
-from modeseek.polytope import MARGIN, Empty, Limits, Polytope, nearest_on_lattice
+from modeseek.polytope import Empty, Limits, Polytope
 from modeseek.spg import spg
 from modeseek.typing import Array, Params
 
@@ -40,9 +41,6 @@ DENSE = 0.2  # share of the Sobol points that must be inside to use them
 ROUNDS, MOST_ROUNDS = 8, 64  # of drawing points, until enough are feasible, or one is
 AROUND = 4  # rounds of drawing points around feasible ones, where there are too few
 BISECTIONS = 12  # on the way back to a feasible point
-SAME = 1e-9  # points that meet constraints to this, on the cube, are on the right lattice
-MANY = 10**7  # values of a discrete parameter up to which integer programs are exact
-LAST_DIGITS = 1e-14  # and to this they need no correction
 
 
 class Region:
@@ -63,17 +61,15 @@ class Region:
         self.free = torch.ones(space.d, dtype=torch.bool, device=CPU)
         self.free[list(self._at)] = False
         linear = [constraint for constraint in space.constraints if isinstance(constraint, Linear)]
-        self._counts = np.array([_bins(space, name) for name in coordinates])
         self._involved = np.zeros(space.d, dtype=bool)
-        self._slices: dict[bytes, Polytope | None] = {}
-        self._solved: dict[bytes, Array | None] = {}
         self.polytope: Polytope | None = None
+        self.lattice: Lattice | None = None  # of discrete parameters that linear constraints are on
         self._dense = True
         if linear:
             self._restrict(linear)
         if self.is_chosen_point and not len(self.settle(np.full((1, space.d), 0.5))):
-            names = ", ".join(map(name_of, self._functions))
-            raise SpaceError(f"{self.fixed} is not feasible by {names}")
+            names = ", ".join(f"{name_of(function)}(params)" for function in self._functions)
+            raise SpaceError(f"{self.fixed} is not allowed by {names}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it is made from: the space knows what to do with functions."""
@@ -85,20 +81,21 @@ class Region:
         rows = [constraint.on_cube(space.coordinates, {name: space[name] for name in space}) for constraint in linear]
         C, lo, hi = np.array([row for row, _, _ in rows]), *np.array([ends for _, *ends in rows]).T
         self._involved = (C != 0).any(0)
-        edge = np.where(self._involved & (self._counts > 0), 0.5 / np.maximum(self._counts, 1), 0.0)
+        counts = np.array([_bins(space, name) for name in space.coordinates]) * self._involved
+        edge = np.where(counts > 0, 0.5 / np.maximum(counts, 1), 0.0)
         lower, upper = edge, 1 - edge
         for i, u in self._at.items():
             lower[i] = upper[i] = u
-        self._limits = Limits(C, lo, hi, lower, upper)
+        limits = Limits(C, lo, hi, lower, upper)
         try:
-            self.polytope = Polytope.of(self._limits)
-            whole, centre = self._involved & (self._counts > 0), self.polytope.centre.numpy()
-            if whole.any() and self._slice(whole, self._one_by_one(whole, centre)) is None:
-                nearest_on_lattice(centre, self._counts * self._involved, self._limits)
+            self.polytope = Polytope.of(limits)
+            if (counts > 0).any():
+                self.lattice = Lattice(self.polytope, limits, counts, space.snap)
+                self.lattice.check_not_empty()
         except Empty:
             given = f" with {self.fixed}" if self.fixed else ""
             listed = "; ".join(map(str, linear))
-            if (self._counts * self._involved > MANY).any():
+            if (counts > MANY).any():
                 raise SpaceError(
                     f"no configuration{given} was found that meets all constraints: {listed}; with whole numbers of "
                     f"more than {MANY:,} values it may be missed: use larger steps, or a Float"
@@ -179,15 +176,23 @@ class Region:
             found = torch.cat([found, self._allowed(points)])
             if len(found) >= (m if i < ROUNDS else 1):
                 return found[:m] if len(found) >= m else self._around(found, m, draws)
-        if not len(found) and known is not None:
+        if not len(found) and known is not None and len(known):
             found = self._allowed(self.repair(known))
         if not len(found):
-            names, given = ", ".join(map(name_of, self._functions)), f" with {self.fixed}" if self.fixed else ""
-            raise SpaceError(
-                f"none of {m * MOST_ROUNDS} points{given} is feasible by {names}; tell a feasible one by tell_params, "
-                "narrow the bounds, or say it with Linear constraints"
-            )
+            raise self.nothing_allowed(m * MOST_ROUNDS)
         return self._around(found, m, draws)
+
+    def nothing_allowed(self, tried: int | None = None) -> SpaceError:
+        """What to say where functions refuse so many points; None: every configuration of a finite space."""
+        linear = "" if self.polytope is None else " that meet the linear constraints"
+        given = f" with {self.fixed}" if self.fixed else ""
+        names = ", ".join(f"{name_of(function)}(params)" for function in self._functions)
+        if tried is None:
+            return SpaceError(f"none of the configurations{linear}{given} is allowed by {names}")
+        return SpaceError(
+            f"none of {tried} points{linear}{given} is allowed by {names}; give an allowed one (tell_params, known=), "
+            "narrow the bounds, or say it with Linear constraints"
+        )
 
     def _around(self, found: Tensor, m: int, draws: Draws) -> Tensor:
         """m feasible points near those found, at all distances, and near those that come of it."""
@@ -287,89 +292,22 @@ class Region:
         end = spg(held, x.flatten(-2) if joint else x, project, steps=steps).x.view(x.shape)
         return end if free is not None else polytope.inside(end)
 
-    def exact(self, x: Tensor) -> Tensor:
-        """Each point (... x d) as `settle` has it; one that it does not let through stays as it is."""
+    def exact(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Each point (... x d) as `settle` has it, and which (...) it lets through; the others stay as they are."""
         points = x.reshape(-1, self.space.d).cpu().numpy()
         settled = [self.settle(point[None]) for point in points]
         rows = [new[0] if len(new) else old for new, old in zip(settled, points, strict=True)]
-        return torch.from_numpy(np.stack(rows)).to(x.device).view(x.shape)
+        through = torch.tensor([len(new) > 0 for new in settled], dtype=torch.bool, device=x.device)
+        return torch.from_numpy(np.stack(rows)).to(x.device).view(x.shape), through.view(x.shape[:-1])
 
     def settle(self, points: Array) -> Array:
         """The points (n x d) as they can be evaluated and meet every constraint, without those where that fails."""
         x = self._to_linear(torch.from_numpy(np.ascontiguousarray(points))).numpy()
         x = self.space.snap(x)
-        if self.polytope is not None and (self._involved & (self._counts > 0)).any():
-            x = np.array([row for row in map(self._on_lattice, x) if row is not None]).reshape(-1, self.space.d)
+        if self.lattice is not None:
+            x = np.array([row for row in map(self.lattice.nearest, x) if row is not None]).reshape(-1, self.space.d)
         allowed = self._allowed(torch.from_numpy(x)).numpy()
         return np.asarray(allowed)
-
-    def _on_lattice(self, point: Array) -> Array | None:
-        """The nearest point (d) that meets the linear constraints with the values that discrete parameters have."""
-        whole = self._involved & (self._counts > 0)
-        mixed = bool((self._involved & ~whole).any())
-        assert self.polytope is not None
-        near = (LAST_DIGITS, MARGIN / 2) if mixed else (SAME,)
-        if self.polytope.contains(torch.from_numpy(point), *near):
-            return point
-        for values in self._values(whole, point, mixed):
-            found = np.where(whole, values, point)
-            part = self._slice(whole, found)
-            if part is not None:
-                return part.inside(part.project(torch.from_numpy(found))).numpy()
-        return None
-
-    def _values(self, whole: NDArray[np.bool_], point: Array, mixed: bool) -> Iterator[Array]:
-        """Values of discrete coordinates (d) to try, those found soonest first; arguments as in `_nearest`."""
-        if mixed or (self._counts[whole] > MANY).any():
-            yield point
-            yield self._one_by_one(whole, point)
-        nearest = self._nearest(whole, point, mixed)
-        if nearest is not None:
-            yield nearest
-
-    def _one_by_one(self, whole: NDArray[np.bool_], point: Array) -> Array:
-        """Near values of discrete coordinates (d), for which continuous ones can mostly make up.
-
-        Each is rounded in its turn, coarse ones first, and all that follow move to where the constraints hold with it.
-        An integer program takes a thousand times as long, and minutes where there are many values.
-        """
-        assert self.polytope is not None
-        x, held = torch.from_numpy(point), torch.zeros(len(point), dtype=torch.bool, device=CPU)
-        for i in sorted(np.flatnonzero(whole).tolist(), key=lambda i: int(self._counts[i])):
-            x, held[i] = x.clone(), True
-            x[i] = float(self.space.snap(x.numpy()[None])[0, i])
-            x = self.polytope.project(x, held)
-        return np.asarray(x.numpy())
-
-    def _nearest(self, whole: NDArray[np.bool_], point: Array, mixed: bool) -> Array | None:
-        """The nearest feasible values of discrete coordinates (d); None where there are none.
-
-        Args:
-            mixed: whether continuous coordinates have a say in it; else it is solved once for each rounded point.
-        """
-        if mixed:
-            return self._solve(whole, point)
-        key = point[whole].tobytes()
-        if key not in self._solved:
-            self._solved[key] = self._solve(whole, np.where(whole, point, 0.5))  # the rest decides between no equals
-        return self._solved[key]
-
-    def _solve(self, whole: NDArray[np.bool_], point: Array) -> Array | None:
-        try:
-            return nearest_on_lattice(point, self._counts * whole, self._limits)
-        except Empty:
-            return None
-
-    def _slice(self, whole: NDArray[np.bool_], found: Array) -> Polytope | None:
-        """What the constraints leave where some coordinates have these values; None where that is nothing."""
-        key = found[whole].tobytes()
-        if key not in self._slices:
-            lower, upper = (np.where(whole, found, bound) for bound in self._limits[3:])
-            try:
-                self._slices[key] = Polytope.of(self._limits._replace(lower=lower, upper=upper))
-            except Empty:
-                self._slices[key] = None
-        return self._slices[key]
 
     def design(self, generator: torch.Generator, n: int, known: Array) -> Array:
         """At most n points for an initial design, in the order in which to evaluate them, before they are settled.

@@ -78,7 +78,8 @@ def minimize(
         retry_failed: on resume, evaluate the failed trials again instead of counting them.
         n_workers: evaluations side by side.
         executor: "process", "thread", or your own concurrent.futures.Executor, which stays open. For processes, also
-            your own, f must be found by their imports; a lambda or a function of a notebook needs cloudpickle.
+            your own, f must be found by their imports; a lambda, and what is defined in a notebook or under a script's
+            `if __name__ == "__main__":`, needs cloudpickle.
         progress: a progress bar on standard error, or in the notebook.
         max_failures: AllTrialsFailed when this many trials, or all of the budget, have failed and none succeeded.
         directions: of several objectives, "minimize" or "maximize" for each; f then returns a list of as many numbers,

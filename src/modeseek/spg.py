@@ -20,6 +20,7 @@ SUFFICIENT_DECREASE = 1e-4
 MEMORY = 5  # values that a step is compared with
 BACKTRACKS = 6  # evaluations of a line search
 SLOWEST, FASTEST = 1e-10, 1e10  # η
+FARTHEST = 3.0  # from x, in any coordinate, that a point is projected from: from afar projections take many turns
 
 
 def spg(
@@ -44,7 +45,8 @@ def spg(
     recent, evaluations = at.value[None], 1
     running = at.value.isfinite() & at.grad.isfinite().all(-1)
     for _ in range(steps):
-        step = project(at.x - eta[..., None] * at.grad.masked_fill(~running[..., None], 0)) - at.x
+        reach = torch.minimum(eta, FARTHEST / at.grad.abs().amax(-1).clamp_min(1e-300))
+        step = project(at.x - reach[..., None] * at.grad.masked_fill(~running[..., None], 0)) - at.x
         slope = torch.linalg.vecdot(at.grad, step)
         running = running & (step.abs().amax(-1) > tolerance) & (slope < 0)
         if not bool(running.any()):

@@ -135,6 +135,9 @@ def two_arguments(a, b):
 def optional(params, *, verbose=False):
     return loss(params)
 
+def never(params):
+    return False
+
 number = 3
 """
 
@@ -197,6 +200,18 @@ def test_known_constraints_and_fixed_values_hold_from_the_first_trial_on(capsys:
     assert "'act' has a value already, 'tanh'" in capsys.readouterr().err
     assert main([*run, "--fixed", "units=140"]) == 1
     assert "no configuration with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("finite", [True, False])
+def test_fault_48_a_function_that_allows_nothing_is_one_line(finite: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f'[{name}]\ntype = "int"\nlow = 0\nhigh = 9\n' for name in "abc")
+    rows += "" if finite else '[w]\ntype = "float"\nlow = 0\nhigh = 1\n'
+    limits = ["coefficients = {a = 1, b = 1, c = 1}\nequals = 9", "coefficients = {a = 1, b = -1}\nupper = 2"]
+    limits.append('function = "objectives:never"')
+    Path("space.toml").write_text(rows + "".join(f"[[constraints]]\n{limit}\n" for limit in limits))
+    assert main(["optimize", "objectives:nothing", *RUN, "--trials", "3"]) == 1
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert re.match(r"modeseek: none of .* that meet the linear constraints is allowed by objectives:never", said)
 
 
 def test_the_best_with_fixed_values_is_said_at_the_end_and_by_show(capsys: pytest.CaptureFixture[str]) -> None:

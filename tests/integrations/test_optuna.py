@@ -656,7 +656,7 @@ def test_fixed_choices_that_a_function_refuses_are_named_as_they_are() -> None:
 
     space = Space({"a": Float(0, 1), "kind": Categorical(["x", "y"])}, [small])
     study = optuna.create_study(sampler=sampler(space=space, fixed={"kind": "y"}))
-    with pytest.raises(SpaceError, match=r"points with \{'kind': 'y'\} is feasible by .*small"):
+    with pytest.raises(SpaceError, match=r"points with \{'kind': 'y'\} is allowed by .*small"):
         study.ask({"a": optuna.distributions.FloatDistribution(0, 1)})
 
 

@@ -24,7 +24,14 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, Self, TypeVar
 
 from modeseek.errors import WorkerError
-from modeseek.execution.shipping import as_portable, ship
+from modeseek.execution.shipping import (
+    as_portable,
+    in_one_line,
+    not_found,
+    ship,
+    ship_whole,
+    without_main_that_is_no_file,
+)
 
 Key = TypeVar("Key")
 Answer = TypeVar("Answer")
@@ -64,6 +71,7 @@ def _how(exitcode: int | None) -> str:
 @dataclass
 class _Job(Generic[Key]):
     key: Key
+    payload: Any
     data: bytes
     deaths: int = 0
 
@@ -78,6 +86,7 @@ class _Refusal:
     """A worker's first and last word: it could not be set up."""
 
     error: str
+    found: bool = True  # what it was to be set up with
 
 
 @dataclass(frozen=True)
@@ -92,10 +101,11 @@ class _Worker(Generic[Key]):
 
     def __init__(self, start: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")  # a fork after torch or CUDA has started threads can hang
+        self.start = start
         self.connection, there = spawn.Pipe()
         # Not a daemon: those may have no children, and many objectives do (data loaders, joblib).
         self.process = spawn.Process(target=_work, args=(there, start), name=WORKER)
-        with _without_interrupts():
+        with _without_interrupts(), without_main_that_is_no_file():
             self.process.start()
         there.close()
         self.pid = self.process.pid or 0
@@ -135,7 +145,8 @@ class Pool(Generic[Key, Answer]):
         end_if_unguarded()
         self.pids: list[int] = []  # of all processes there ever were
         self._what, self._n, self._retries, self._grace, self._allowed = what, n, retries, grace, allowed
-        self._start = ship(what, start)
+        self._payload, self._start = start, ship(what, start)
+        self._unfound = ""  # why workers do not find what goes there by its name
         self._workers: dict[Connection, _Worker[Key]] = {}
         self._waiting: deque[_Job[Key]] = deque()
         self._over: list[tuple[Key, Answer | Death]] = []
@@ -161,8 +172,11 @@ class Pool(Generic[Key, Answer]):
 
     def submit(self, key: Key, job: Any) -> None:
         """Queue a job; its answer comes from `wait`, with the key."""
-        self._waiting.append(_Job(key, ship(self._what, job)))
+        self._waiting.append(_Job(key, job, self._shipped(job)))
         self._assign()
+
+    def _shipped(self, payload: Any) -> bytes:
+        return ship_whole(self._what, payload, self._unfound) if self._unfound else ship(self._what, payload)
 
     def wait(self) -> list[tuple[Key, Answer | Death]]:
         """Wait until a job is over; those that are, with their answers. WorkerError when processes cannot start."""
@@ -212,8 +226,10 @@ class Pool(Generic[Key, Answer]):
     def _understand(self, worker: _Worker[Key], message: Any) -> None:
         if isinstance(message, _Ready):
             worker.ready = True
-        elif isinstance(message, _Refusal):
+        elif isinstance(message, _Refusal) and message.found:
             self._fail(WorkerError(f"{self._what} cannot be set up in a worker process:\n{message.error}"))
+        elif isinstance(message, _Refusal):
+            self._send_whole(worker, message.error)
         elif worker.job is not None:
             job, worker.job = worker.job, None
             if isinstance(message, _Raised):
@@ -221,13 +237,29 @@ class Pool(Generic[Key, Answer]):
             else:
                 self._over.append((job.key, message))
 
+    def _send_whole(self, worker: _Worker[Key], reason: str) -> None:
+        """Start again with the code of what this worker does not find: it may stand under the guard of a script."""
+        self._drop(worker)
+        if worker.start is not self._start:
+            return  # it was sent before
+        if self._unfound:
+            self._fail(WorkerError(not_found(self._what, reason)))
+            return
+        self._unfound = reason
+        self._start = self._shipped(self._payload)
+        for job in self._waiting:
+            job.data = self._shipped(job.payload)
+
     def _fail(self, error: Exception) -> None:
         self._error = self._error or error
 
-    def _bury(self, worker: _Worker[Key]) -> None:
+    def _drop(self, worker: _Worker[Key]) -> None:
         worker.end(time.monotonic() + PATIENCE)
         del self._workers[worker.connection]
         worker.connection.close()
+
+    def _bury(self, worker: _Worker[Key]) -> None:
+        self._drop(worker)
         job, exitcode = worker.job, worker.process.exitcode
         if exitcode == UNGUARDED and not worker.ready:
             text = "worker processes import your script, which would run all of it again: put what it runs under "
@@ -293,7 +325,12 @@ def _work(connection: Connection, start: bytes) -> None:
     # These say that the parent has closed the pipe, or ended this job.
     with suppress(EOFError, OSError, KeyboardInterrupt), ExitStack() as stack:
         try:
-            answer = stack.enter_context(pickle.loads(start)())
+            begin = pickle.loads(start)
+        except Exception as error:
+            connection.send(_Refusal(in_one_line(error), found=False))
+            return
+        try:
+            answer = stack.enter_context(begin())
         except Exception:
             connection.send(_Refusal(traceback.format_exc()))
             return

@@ -9,23 +9,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
 from contextlib import suppress
-from dataclasses import fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from modeseek import checkpoint as checkpoints
-from modeseek.beliefs import tables
 from modeseek.checks import whole_number
-from modeseek.config import DMSConfig
-from modeseek.earlier import Told
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,
     CheckpointNotSaved,
     CheckpointWarning,
     ConfigError,
-    ModeseekWarning,
     ObjectiveTypeError,
     ParameterError,
     SpaceExhausted,
@@ -37,6 +32,7 @@ from modeseek.execution.budget import Budget
 from modeseek.execution.evaluate import Evaluated, type_error
 from modeseek.execution.evaluations import Evaluations, evaluations
 from modeseek.execution.progress import progress_bar
+from modeseek.execution.resume import opened
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
 from modeseek.outcomes import measured
@@ -90,7 +86,7 @@ class Session:
         self.budget = Budget(whole_number("budget", budget, 1), timeout)
         self.max_failures = whole_number("max_failures", max_failures, 1)
         self.checkpoint = None if checkpoint is None else checkpoints.resolve(checkpoint)
-        self.optimizer = _open(self.checkpoint, direction, space, settings)
+        self.optimizer = opened(self.checkpoint, direction, space, settings)
         try:
             self._tell_known(known)
         except BaseException:
@@ -349,35 +345,9 @@ class Session:
         )
 
 
-def _difference(name: str, old: Any, new: Any) -> str:
-    """What a checkpoint has, and what was asked for; of a configuration only the settings that differ."""
-    if isinstance(old, DMSConfig) and isinstance(new, DMSConfig):
-        pairs = [(field.name, getattr(old, field.name), getattr(new, field.name)) for field in fields(DMSConfig)]
-        return "; ".join(f"its config has {what}={was!r}, not {asked!r}" for what, was, asked in pairs if was != asked)
-    return f"its {name} is {old!r}, not {new!r}"
-
-
 def _is_true(answer: Any) -> bool:
     """Whether a callback says stop: True, or NumPy's True from a comparison; nothing else that is truthy."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
-
-
-def _same(old: Optimizer, new: Optimizer, name: str) -> bool:
-    a, b = getattr(old, name), getattr(new, name)
-    return np.array_equal(a, b) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else bool(a == b)
-
-
-def _same_beliefs(old: Optimizer, new: Optimizer) -> bool:
-    """Whether both believe the same of the new space, whose choices may be others, or in another order."""
-    return old.prior.keys() == new.prior.keys() and np.array_equal(
-        tables(new.space, old.prior), tables(new.space, new.prior)
-    )
-
-
-def _studies(optimizer: Optimizer) -> list[Told]:
-    """The earlier studies that an optimizer learns from."""
-    knowledge = optimizer._proposer.knowledge
-    return [] if knowledge is None else [study.told for study in knowledge.studies]
 
 
 def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
@@ -387,35 +357,3 @@ def _unlike_known(known: int, returned: int) -> ObjectiveTypeError:
         f"known= has {there} with its values, and the objective returns {here}; give known= as many, as in "
         "known=[(params, (value, [g1, g2]))], or leave it out"
     )
-
-
-def _open(
-    path: str | None, direction: Direction | Sequence[Direction], space: Space, settings: dict[str, Any]
-) -> Optimizer:
-    """A new optimizer, or the one of the checkpoint, which it then holds."""
-    new = Optimizer(space, direction=direction, **settings)
-    if path is None:
-        return new
-    lock = checkpoints.acquire(path)  # before looking: two runs must not both find no file
-    try:
-        if not os.path.exists(path):
-            new._hold(path, lock)
-            return new
-        old = Optimizer.load(path, device=settings["device"], threads=settings["threads"], space=space)
-        for name in ("direction", "space", "seed", "config", "n_initial", "noise", "reference", "prior"):
-            asked = settings.get(name, True) is not None  # None, as in seed=None, means: as it was
-            if asked and not (_same_beliefs(old, new) if name == "prior" else _same(old, new, name)):
-                raise CheckpointError(
-                    f"{path} is of another run: {_difference(name, getattr(old, name), getattr(new, name))}; "
-                    "give the same settings, or another path"
-                )
-        if settings.get("transfer") is not None and _studies(old) != _studies(new):
-            warn(
-                f"{path}: transfer= is not used: a run that is resumed keeps the earlier studies that it began with",
-                ModeseekWarning,
-            )
-        old._hold(path, lock)
-        return old
-    except BaseException:
-        lock.release()
-        raise

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
-from modeseek.errors import ConfigError
+from modeseek.errors import ConfigError, WorkerError
 
 
 def ship(what: str, payload: Any) -> bytes:
@@ -24,7 +26,12 @@ def ship(what: str, payload: Any) -> bytes:
             return data
         reason = "it is defined in a notebook or at a prompt"
     except Exception as error:
-        reason = " ".join(str(error).split())
+        reason = in_one_line(error)
+    return ship_whole(what, payload, reason)
+
+
+def ship_whole(what: str, payload: Any, reason: str) -> bytes:
+    """The same with the code of what is in the main module, which a worker does not find by its name, and why."""
     try:
         import cloudpickle  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
@@ -36,9 +43,9 @@ def ship(what: str, payload: Any) -> bytes:
         return bytes(cloudpickle.dumps(payload))
     except Exception as error:
         raise ConfigError(
-            f"{what} cannot go to worker processes ({' '.join(str(error).split())}): define it at the top of a module, "
+            f"{what} cannot go to worker processes ({in_one_line(error)}): define it at the top of a module, "
             'or use executor="thread"'
-        ) from error
+        ) from None
 
 
 class Shipped:
@@ -49,7 +56,11 @@ class Shipped:
 
     def __call__(self, *args: Any) -> Any:
         """What the function gives."""
-        return pickle.loads(self._data)(*args)
+        try:
+            function = pickle.loads(self._data)
+        except Exception as error:
+            raise WorkerError(not_found("the objective", in_one_line(error))) from None
+        return function(*args)
 
 
 def for_executor(what: str, function: Callable[..., Any], executor: Executor) -> Callable[..., Any]:
@@ -68,10 +79,39 @@ def for_executor(what: str, function: Callable[..., Any], executor: Executor) ->
         raise
 
 
+def in_one_line(error: Exception) -> str:
+    """What an exception says."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def not_found(what: str, reason: str) -> str:
+    """What to say where worker processes do not find something by its name."""
+    return (
+        f"{what} is not found by worker processes ({reason}): define it at the top of a module that they can import, "
+        'or use executor="thread"'
+    )
+
+
 def _main_can_be_imported() -> bool:
-    """Whether a spawned process imports this program's main module; as multiprocessing decides it."""
+    """Whether a spawned process can import this program's main module; one from standard input is no file."""
     main = sys.modules["__main__"]
-    return getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
+    file = getattr(main, "__file__", None)
+    return getattr(main, "__spec__", None) is not None or (file is not None and os.path.exists(file))
+
+
+@contextmanager
+def without_main_that_is_no_file() -> Iterator[None]:
+    """While this lasts, multiprocessing does not tell a new process to import a main module that it would not find."""
+    main = sys.modules["__main__"]
+    if _main_can_be_imported() or not hasattr(main, "__file__"):
+        yield
+        return
+    file = main.__file__
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = file
 
 
 def as_portable(error: Exception) -> Exception:

@@ -68,6 +68,8 @@ def optimize(
         transfer: earlier studies on related tasks: studies of the storage, checkpoints.
     """
     find_function(settings.objective)  # before anything is made
+    if settings.space.size == 0 and (region := settings.space.region()) is not None:
+        raise region.nothing_allowed()
     if settings.device != "cpu":
         device_of(settings.device)
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # the bar says it shorter
