@@ -151,7 +151,8 @@ def draw(board: Board, path: Path) -> list[Path]:
 
 def _draw_ecdf(axes: Axes, part: Board, style: dict[str, Style]) -> None:
     grid = _grid(part)
-    for method in reversed(part.methods):
+    comparable = part.ranked()  # others ran easier or harder problems
+    for method in reversed(comparable if len(comparable) > 1 else part.methods):
         of = style[method]
         width = 2.2 if of.thick else 1.1
         label = figures.plain(method)

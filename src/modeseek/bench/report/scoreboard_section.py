@@ -24,7 +24,7 @@ EXPLAINED = (
     "A problem is a function, an instance of it and a dimension (of a table: an initial design), the same for all "
     "methods; a method that ran fewer is compared on those that it has.\n\n"
     "Targets solved: the share of pairs of problem and target, over evaluations / d. COCO's 51 targets lie 10² to 10⁻⁸ "
-    "above the best value; of a table, above the best one in it.\n\n"
+    "above the best value; of a table, above the best one in it. Curves are of methods that have a rank.\n\n"
     "Mean rank: by final simple regret, over the problems that all methods shown have; lower is better. Methods that "
     "are joined by a bar are level with each other, and bold ones with the best: their mean ranks are less than "
     "Nemenyi's critical difference apart (5 %, after Friedman's test; Demsar 2006). Instances of a function count as "

@@ -32,7 +32,8 @@ function scoreboard(box, board) {
     const result = ranking(board, problems, ranked);
     const best = m => result.order.includes(m) ? result.order.indexOf(m) : Infinity;
     const ordered = methods.map(number).sort((a, b) => best(a) - best(b) || part.solved[b].at(-1) - part.solved[a].at(-1));
-    show(box.querySelector("figure"), ecdf(board, part, ordered));
+    const comparable = ordered.filter(m => ranked.includes(m)); // others ran easier or harder problems
+    show(box.querySelector("figure"), ecdf(board, part, comparable.length > 1 ? comparable : ordered));
     box.querySelector(".ranks").innerHTML = differences(board, result, problems.length, box.querySelector(".ranks").clientWidth);
     const functions = board.functions.map((f, i) => ({ ...f, problems: problems.filter(p => p[0] === i) }))
       .filter(f => f.problems.length);
