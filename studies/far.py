@@ -125,7 +125,7 @@ class Run:
         settings = [Settings.of(seed=seed * b + i, n_initial=1, device=device, config=config) for i in range(b)]
         self.proposers = [Proposer(cube, of_row) for of_row in settings]
         self.region = Region(b, math.ceil(max(4 / q, d / q)))
-        self.evolutions = [CMAES(d, q, [seed, i]) for i in range(b)]
+        self.evolutions = [CMAES(d, q, [seed, i]) for i in range(b)] if self.kind == "cmaes" else []
         self.warm: Hyperparameters | None = None
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -176,9 +176,8 @@ class Run:
     def learn(self, x: Tensor, y: Tensor) -> None:
         """What a round gave: b x q x d, b x q."""
         self.region.learn(y.amax(-1).numpy())
-        for evolution, points, values in zip(self.evolutions, x.numpy(), y.numpy(), strict=True):
-            if self.kind == "cmaes":
-                evolution.tell(points, values)
+        for evolution, points, values in zip(self.evolutions, x.numpy(), y.numpy(), strict=False):
+            evolution.tell(points, values)
 
 
 class CMAES:

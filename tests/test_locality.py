@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import modeseek as ms
 from modeseek.bench.campaign.replication import Work
+from modeseek.bench.tasks import find_task
 from modeseek.config import PRESETS, with_younger_settings
 from modeseek.dms import State
 from modeseek.history import APART, History
@@ -282,10 +283,14 @@ def test_presets_and_older_files() -> None:
 
 
 def test_records_of_runs_that_are_shorter_stay_valid() -> None:
-    for task in ("levy-10", "protein-structure"):
+    for task in ("levy-10", "protein-structure", "levy-10@q100"):  # the last is from 1000 outcomes at most
         config = Work(task, "dms", 0).config
         assert config is not None
         assert config.local_after is None
+    assert find_task("levy-10@q100").most_known == 1000
+    longer = Work("levy-10@q200", "dms", 0).config
+    assert longer is not None
+    assert longer.local_after == 1000
     early = Work("levy-10", "dms[local_after=20]", 0).config
     assert early is not None
     assert early.local_after == 20

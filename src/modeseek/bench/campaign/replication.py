@@ -76,7 +76,7 @@ class Work:
         config = dataclasses.replace(config, name=self.method, **changes) if changes else config
         if not has_choices(problem.space):
             config = dataclasses.replace(config, choose_by="label")
-        is_local = can_be_local(problem.space, config, problem.n_initial + problem.budget - 1)
+        is_local = can_be_local(problem.space, config, problem.most_known)
         return config if is_local else dataclasses.replace(config, local_after=None)
 
     @property

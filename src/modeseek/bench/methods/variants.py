@@ -127,8 +127,7 @@ def _differs(problem: Problem, first: DMSConfig, last: DMSConfig, name: str) -> 
     if name == "choose_by" and not has_choices(problem.space):
         return False
     if name == "local_after":
-        evaluations = problem.n_initial + problem.budget - 1
-        return any(can_be_local(problem.space, config, evaluations) for config in (first, last))
+        return any(can_be_local(problem.space, config, problem.most_known) for config in (first, last))
     if name in SIZES:
         which = SIZES.index(name)
         return first.sizes(problem.d)[which] != last.sizes(problem.d)[which]
