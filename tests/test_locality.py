@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import modeseek as ms
+from modeseek import dms, locality
 from modeseek.bench.campaign.replication import Work
 from modeseek.bench.tasks import find_task
 from modeseek.config import PRESETS, with_younger_settings
 from modeseek.dms import State
 from modeseek.history import APART, History
 from modeseek.locality import BLOCK, LONGEST, NEAREST, SHORTEST, START, Boxes, Neighbourhood, length_after
+from modeseek.optimum import surrogate_of
 from modeseek.proposer import Proposer, choose, propose_all, remaining
 from modeseek.settings import Settings
 from modeseek.together import propose_together
@@ -218,6 +220,20 @@ def test_what_was_found_is_of_the_cube() -> None:
     np.testing.assert_allclose(found.gp.X[0], observed, atol=1e-12)
 
 
+def test_what_is_known_of_the_optimum_is_of_all_observations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locality, "NEAREST", 20)
+    opt = run(ms.Optimizer(BOX, seed=0, config=LOCAL, n_initial=5), AFTER)
+    for x in np.random.default_rng(0).uniform(-5, 5, (20, 2)):
+        opt.tell_params(x, sphere(x))
+    opt.ask()
+    assert opt.suggestion is not None
+    assert opt.suggestion.gp.X.shape[-2] == 20
+    history = opt._trials.history("minimize")
+    gp, _ = surrogate_of(BOX, history, opt._proposer.settings, opt._proposer.state)
+    assert gp.X.shape[-2] == AFTER + 20
+    assert np.abs(np.array([x for x in opt.optimum(draws=8).samples])).max() <= 5
+
+
 @pytest.mark.parametrize(
     "space",
     [
@@ -271,6 +287,19 @@ def test_it_finds_the_optimum_of_a_valley_that_it_is_in() -> None:
     assert opt.best is not None
     assert opt.best.value is not None
     assert opt.best.value < 1e-3
+
+
+def test_nothing_far_away_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    configs, suggest = [], dms.suggest
+
+    def spied(X: Any, Y: Any, config: ms.DMSConfig, *rest: Any, **more: Any) -> Any:  # noqa: N803
+        configs.append(config)
+        return suggest(X, Y, config, *rest, **more)
+
+    monkeypatch.setattr(dms, "suggest", spied)
+    for n in (AFTER, AFTER + 1):
+        proposer().suggest(history_of(n), n)
+    assert [config.rho_far for config in configs] == [3.0, None]
 
 
 def test_presets_and_older_files() -> None:
