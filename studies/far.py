@@ -1,19 +1,22 @@
 """200 dimensions, rounds of 100, 10,000 evaluations: the protocol of DiBO (Yun et al. 2025), with optima shifted.
 
-    python -m studies.far --method whole,local,turbo --device cuda --out far.jsonl
+    python -m studies.far --method ships,whole:ask,turbo --device cuda --out far.jsonl
     python -m studies.far --method cmaes,sobol --out far.jsonl
     python -m studies.far --show far.jsonl
 
 Ackley, Rastrigin, Levy and Rosenbrock on DiBO's boxes, the optimum at a random point of the middle 60 % of the box, 200
-Sobol points first. The four run side by side. Methods:
+Sobol points first. The four run side by side. Other numbers of dimensions and evaluations are options. Methods:
 
+    ships     `ask(q)` of the default settings
+    ships:N   the same with `local_after=N`
     whole:P   a policy P of batch_policies.py on all of the cube, with all observations
-    local:P   the same on a trust region around the best point, with the NEAREST observations, scaled to it
+    local:P   the same on a trust region around the best point, with the NEAREST observations, scaled to it: what came
+              before that which ships (locality.py), which goes by blocks of evaluations instead of rounds
     turbo     TuRBO-1 (Eriksson et al. 2019) from its paper, with our surrogate on the NEAREST observations
     cmaes     CMA-ES (Hansen 2016) with populations of q
     sobol     a Sobol sequence
 
-Trust regions grow and shrink by TuRBO's rules.
+Trust regions of `local` and `turbo` grow and shrink by TuRBO's rules.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import torch
 from botorch.test_functions import synthetic
 from torch import Tensor
 
+from modeseek import DMSConfig
 from modeseek.computing import computing
 from modeseek.design import sobol
 from modeseek.draws import Draws
@@ -114,9 +118,14 @@ class Run:
         self.functions = objectives(d, seed)
         b = len(self.functions)
         cube = Space.box([0] * d, [1] * d)
-        self.proposers = [Proposer(cube, Settings.of(seed=seed * b + i, n_initial=1, device=device)) for i in range(b)]
+        after = None
+        if self.kind == "ships":
+            after, self.policy = int(self.policy) if self.policy else DMSConfig().local_after, "ask"
+        config = DMSConfig(local_after=after)
+        settings = [Settings.of(seed=seed * b + i, n_initial=1, device=device, config=config) for i in range(b)]
+        self.proposers = [Proposer(cube, of_row) for of_row in settings]
         self.region = Region(b, math.ceil(max(4 / q, d / q)))
-        self.evolutions = [CMAES(d, q, [seed, i]) for i in range(b)]
+        self.evolutions = [CMAES(d, q, [seed, i]) for i in range(b)] if self.kind == "cmaes" else []
         self.warm: Hyperparameters | None = None
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -130,7 +139,7 @@ class Run:
             return sobol(X.shape[1] + self.q, self.d, draws)[-self.q :].expand(len(X), -1, -1)
         if self.kind == "cmaes":
             return torch.from_numpy(np.stack([evolution.ask() for evolution in self.evolutions]))
-        if self.kind == "whole":
+        if self.kind in ("whole", "ships"):
             return self._batch(X, y, left)
         at = y.argmax(-1)
         centre = X[torch.arange(len(X)), at]
@@ -167,9 +176,8 @@ class Run:
     def learn(self, x: Tensor, y: Tensor) -> None:
         """What a round gave: b x q x d, b x q."""
         self.region.learn(y.amax(-1).numpy())
-        for evolution, points, values in zip(self.evolutions, x.numpy(), y.numpy(), strict=True):
-            if self.kind == "cmaes":
-                evolution.tell(points, values)
+        for evolution, points, values in zip(self.evolutions, x.numpy(), y.numpy(), strict=False):
+            evolution.tell(points, values)
 
 
 class CMAES:

@@ -67,6 +67,9 @@ class DMSConfig:
             (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
+        local_after: observations from which on only a box around the best of them is searched, with the nearest
+            observations alone (see locality.py), where all parameters are continuous and there are one objective, no
+            constraints and nothing known beforehand; None: all of the space is searched, always.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -101,6 +104,7 @@ class DMSConfig:
     noise_prior: Prior = "gamma"
     choose_by: Choosing = "improvement"
     one_hill: float = 0.2
+    local_after: int | None = 1000
     quantile: float = 0.3
     predict: Prediction = "noise"
     network_inputs: NetworkInputs = "centred"
@@ -138,6 +142,9 @@ class DMSConfig:
                 f"DMSConfig: one suggestion would take hours with epochs={self.epochs}, K={self.K}, m={self.m}, "
                 f"hidden={self.hidden}, steps={self.steps}, S={self.S}; lower some of them"
             )
+        if self.local_after is not None:
+            value = whole_number("DMSConfig: local_after", self.local_after, 1)
+            object.__setattr__(self, "local_after", value)
         for name in ("rho_stalled", "rho_far"):
             rho = getattr(self, name)
             _require(rho is None or (_is_real(rho) and 0 <= rho < math.inf), name, "None or in [0, inf)", rho)
@@ -175,6 +182,7 @@ class DMSConfig:
             noise_prior="log-normal",
             choose_by="label",
             one_hill=0.0,
+            local_after=None,
             epochs=100,
             hold_epochs=20,
             steps=50,
@@ -266,6 +274,7 @@ _BEFORE: dict[str, Any] = {
     "noise_prior": "log-normal",
     "one_hill": 0.0,
     "choose_by": "label",
+    "local_after": None,
 }
 
 

@@ -115,13 +115,18 @@ def with_values(space: Space, points: Array, fixed: Mapping[str, Any]) -> NDArra
     return np.asarray((points[:, at] == wanted).all(1))
 
 
-def fresh(points: Array, known: Array, tolerance: float = SAME_POINT) -> Array:
-    """Those of the points (k x d) that are not among the known ones."""
+def fresh(points: Array, known: Array, tolerance: float | Array = SAME_POINT) -> Array:
+    """Those of the points (k x d) that are not among the known ones.
+
+    Args:
+        tolerance: how close in every coordinate points are one point; or, for each coordinate, d.
+    """
     if not len(known) or not len(points):
         return points
     from scipy.spatial import cKDTree  # here: it takes as long to load as all else that a worker process needs
 
-    distance, _ = cKDTree(known).query(points, p=np.inf, distance_upper_bound=tolerance)
+    scale, bound = (tolerance, 1.0) if isinstance(tolerance, np.ndarray) else (1.0, tolerance)
+    distance, _ = cKDTree(known / scale).query(points / scale, p=np.inf, distance_upper_bound=bound)
     return np.asarray(points[np.isinf(distance)])
 
 

@@ -249,6 +249,7 @@ def _candidates(gp: GP, draws: Draws, domain: Domain) -> list[Tensor]:
     region = domain.region
     spread = domain.sample(SPREAD, draws, gp.X)
     observed, outcomes = evenly(gp.X, gp.y, OBSERVED)
+    observed = observed.clamp(0, 1)  # some may be outside of a box that is searched (locality.py)
     if region is not None and region.fixed:  # what was observed with other values
         observed = region.repair(observed, spread)
     few = min(8, outcomes.shape[-1])

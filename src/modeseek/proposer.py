@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from modeseek.domain import Domain, is_continuous
 from modeseek.errors import CollapseWarning, FitWarning, SpaceExhausted
 from modeseek.history import APART, SAME_POINT, History, fresh
 from modeseek.knowledge import Knowledge
+from modeseek.locality import Boxes, Neighbourhood, can_be_local
 from modeseek.notices import WarnOnce
 from modeseek.region import Region
 from modeseek.settings import Settings, Stream, generator, seeds
@@ -136,19 +138,30 @@ class Proposer:
                 return np.asarray(points[0])
         return self.another_point(history.proposed, number)
 
+    def near(self, history: History) -> Neighbourhood | None:
+        """The box to search after this history; None: all there is."""
+        after = self.settings.config.local_after
+        is_plain = self.region is None and self.knowledge is None and history.Y.ndim == 1
+        if after is None or not is_plain or history.constraints.size:
+            return None
+        can_be = can_be_local(self.space, self.settings.config, len(history.Y))
+        return Neighbourhood.of(history, after) if can_be else None
+
     def suggest(self, history: History, number: int, left: int | None = None) -> Suggestion:
         """Lines 4 to 8 of Algorithm 1 on this history."""
         return suggest_all([self], [history], number, left)
 
     def choose(self, suggestion: Suggestion, history: History, number: int) -> Array:
         """x_next (d) of a batch of one, or where that is known, the best-labelled point that is not."""
+        near = self.near(history)
         return choose(
             suggestion,
             suggestion.gp,
             history.proposed,
             pending=history.pending,
             snap=self._settle,
-            others=lambda: remaining(self.space, history.proposed, self.rng(number), self.region),
+            others=lambda: remaining(self.space, history.proposed, self.rng(number), self.region, near),
+            apart=apart_in(near),
         )
 
     def _settle(self, points: Array) -> Array:
@@ -212,7 +225,10 @@ def suggest_all(
 ) -> Suggestion:
     """One batched suggestion for several problems; arguments as in `propose_all`."""
     settings = proposers[0].settings
-    device = settings.device
+    device, config = settings.device, settings.config
+    boxes, histories = boxes_of(proposers, histories)
+    if boxes is not None:
+        config = replace(config, rho_far=None)  # what is far away is not looked at
     known = [history.exact() if settings.noise == "none" else history for history in histories]
     errors = [np.full_like(history.Y, np.nan) if history.sem is None else history.sem for history in known]
 
@@ -220,14 +236,15 @@ def suggest_all(
         return torch.from_numpy(np.stack(arrays)).to(device)
 
     states, knowledge = [proposer.state for proposer in proposers], proposers[0].knowledge
+    state = None if None in states else State.of_rows([state for state in states if state is not None])
     references = [history.reference for history in histories]
     with computing(device, settings.threads):
         suggestion = dms.suggest(
             stack([history.X for history in histories]),
             stack([history.Y for history in histories]),
-            settings.config,
+            config,
             [generator(proposer.settings.seed, Stream.MODEL, number) for proposer in proposers],
-            None if None in states else State.of_rows([state for state in states if state is not None]),
+            state if state is None or boxes is None else boxes.state_inward(state),
             stack([history.without_outcome for history in histories]),
             stack([history.constraints for history in histories]) if histories[0].constraints.size else None,
             domain=common_domain(proposers),
@@ -238,7 +255,22 @@ def suggest_all(
             stack=None if knowledge is None else knowledge.stack(device, settings.config),
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
-    return suggestion
+    return suggestion if boxes is None else boxes.suggestion_outward(suggestion)
+
+
+def boxes_of(proposers: Sequence[Proposer], histories: Sequence[History]) -> tuple[Boxes | None, Sequence[History]]:
+    """The boxes to search and the histories in them; None, and the histories as they are, where all is searched."""
+    near = [proposer.near(history) for proposer, history in zip(proposers, histories, strict=True)]
+    boxes = [box for box in near if box is not None]
+    if len(boxes) < len(near):
+        return None, histories
+    within = [box.within(history) for box, history in zip(boxes, histories, strict=True)]
+    return Boxes.of(boxes, proposers[0].settings.device), within
+
+
+def apart_in(near: Neighbourhood | None) -> float | Array:
+    """How far points that are evaluated side by side are apart, where there is a choice."""
+    return APART if near is None else APART * near.side
 
 
 def _common_space(proposers: Sequence[Proposer]) -> Space:
@@ -259,7 +291,13 @@ def common_domain(proposers: Sequence[Proposer]) -> Domain:
     return Domain.of(_common_space(proposers), proposers[0].settings.device, proposers[0].region)
 
 
-def remaining(space: Space, known: Array, rng: np.random.Generator, region: Region | None = None) -> Array:
+def remaining(
+    space: Space,
+    known: Array,
+    rng: np.random.Generator,
+    region: Region | None = None,
+    near: Neighbourhood | None = None,
+) -> Array:
     """Points not yet known, at least one, in random order: all of a listable space, else random ones."""
     if space.size <= LISTABLE:
         points = rng.permutation(space.grid() if region is None else region.allowed(space.grid()))
@@ -269,7 +307,8 @@ def remaining(space: Space, known: Array, rng: np.random.Generator, region: Regi
         if not len(points) and not len(known):
             raise region.nothing_allowed(FEWER_DRAWS)
     else:
-        points = space.snap(rng.random((DRAWS, space.d)))
+        points = rng.random((DRAWS, space.d))
+        points = space.snap(points if near is None else near.outward(points))
     points = fresh(points, known)
     if not len(points):
         fixed = "" if region is None or not region.fixed else f" with {region.fixed}"
@@ -286,6 +325,7 @@ def choose(
     snap: Callable[[Array], Array],
     others: Callable[[], Array],
     tolerance: float = SAME_POINT,
+    apart: float | Array = APART,
 ) -> Array:
     """x_next of a batch of one, or where that is known, the best-labelled point at hand that is not: d.
 
@@ -296,13 +336,14 @@ def choose(
         snap: from points (n x d) to those that would be evaluated.
         others: points to choose from where all at hand are known.
         tolerance: how close points of the cube are one point.
+        apart: how far from pending points is away from them; one number, or one per coordinate.
     """
     pending = known[:0] if pending is None else pending
-    x_next = fresh(fresh(snap(found.x_next.cpu().numpy()), known, tolerance), pending, APART)
+    x_next = fresh(fresh(snap(found.x_next.cpu().numpy()), known, tolerance), pending, apart)
     if len(x_next):
         return np.asarray(x_next[0])
     points = fresh(snap(pool_of(found)), known, tolerance)
-    away = fresh(points, pending, APART)
+    away = fresh(points, pending, apart)
     points = away if len(away) else others() if not len(points) else points
     return best_labelled(points, surrogate, found.rho)
 

@@ -9,7 +9,7 @@ over the functions:
     x_i = argmax_x Σ_p max(b_p, f_p(x)),    b_p = max f_p(x') over x' observed, pending, or taken before
 
 which is the expected improvement of a batch, greedily (docs/decisions.md has what it was compared with). No two
-proposals that are evaluated side by side are closer than APART, as long as there are others.
+proposals that are evaluated side by side are closer than APART (history.py), as long as there are others.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch import Tensor
 from modeseek.computing import computing
 from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
-from modeseek.history import APART, History, fresh
+from modeseek.history import History, fresh
 from modeseek.modes import modes
 from modeseek.paths import NEAR, QUICK, SPREAD, draw_paths, maxima
-from modeseek.proposer import Proposal, Proposer, common_domain, propose_with, remaining
+from modeseek.proposer import Proposal, Proposer, apart_in, boxes_of, common_domain, propose_with, remaining
 from modeseek.settings import Stream, generator
 from modeseek.surrogate import GP
 from modeseek.typing import Array
@@ -92,8 +92,14 @@ def _next(
     at = np.stack([proposal.point for proposal in first])[:, None]
     source = Draws([generator(proposer.settings.seed, Stream.MODEL, number + 1) for proposer in proposers])
     settings = proposers[0].settings
+    boxes, _ = boxes_of(proposers, histories)
     with computing(settings.device, settings.threads):
-        x = _candidates(found.gp, torch.from_numpy(at).to(found.gp.X), count, source, proposers)
+        one = torch.from_numpy(at).to(found.gp.X)
+        if boxes is None:
+            x = _candidates(found.gp, one, count, source, proposers)
+        else:
+            x = _candidates(boxes.gp_inward(found.gp), boxes.inward(one), count, source, proposers)
+            x = boxes.outward(x)
         top = found.pseudo_y.topk(min(10 * count, found.pseudo_y.shape[-1]), -1).indices
         candidates = torch.cat([x, _rows(found.pseudo_x, top)], -2).cpu().numpy()
     for batch, proposer, history, points in zip(batches, proposers, histories, candidates, strict=True):
@@ -139,24 +145,25 @@ def _rows(x: Tensor, index: Tensor) -> Tensor:
 
 def _chosen(proposer: Proposer, history: History, candidates: Array, number: int, count: int) -> Array:
     """The first `count` candidates (k x d) that are new and apart, then random points: at most count x d."""
-    space, region = proposer.space, proposer.region
+    space, region, near = proposer.space, proposer.region, proposer.near(history)
     settle = space.snap if region is None else region.settle
     most = len(history.pending) + count
-    chosen = _add_apart(history.pending, fresh(settle(candidates), history.proposed), most)
+    apart = apart_in(near)
+    chosen = _add_apart(history.pending, fresh(settle(candidates), history.proposed), most, apart)
     if len(chosen) < most and len(np.unique(np.concatenate([history.proposed, chosen]), axis=0)) < space.size:
-        others = remaining(space, np.concatenate([history.proposed, chosen]), proposer.rng(number), region)
-        chosen = _add_apart(chosen, others, most)
+        others = remaining(space, np.concatenate([history.proposed, chosen]), proposer.rng(number), region, near)
+        chosen = _add_apart(chosen, others, most, apart)
         more = distinct(fresh(others, chosen))  # where there are no others that far apart
         chosen = np.concatenate([chosen, more[: most - len(chosen)]])
     return chosen[len(history.pending) :]
 
 
-def _add_apart(chosen: Array, points: Array, most: int) -> Array:
+def _add_apart(chosen: Array, points: Array, most: int, apart: float | Array) -> Array:
     """The chosen points and, one after the other, those that are not close to any before, at most so many: k x d."""
     for point in points:
         if len(chosen) >= most:
             break
-        if len(fresh(point[None], chosen, APART)):
+        if len(fresh(point[None], chosen, apart)):
             chosen = np.concatenate([chosen, point[None]])
     return chosen
 

@@ -35,6 +35,7 @@ from modeseek.design import sobol
 from modeseek.embedding import has_choices
 from modeseek.errors import ConfigError
 from modeseek.history import History
+from modeseek.locality import can_be_local
 from modeseek.typing import Array
 
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
@@ -64,7 +65,8 @@ class Work:
     def config(self) -> DMSConfig | None:
         """The DMS configuration that it runs with, None for other methods.
 
-        How choices are made is of no effect where there are none, and is then as in records older than that setting.
+        How choices are made is of no effect where there are none, nor is when to search locally in shorter runs: both
+        are then as in records older than these settings.
         """
         base, changes = parse_method(self.method)
         if base not in PRESETS:
@@ -72,7 +74,10 @@ class Work:
         problem = find_task(self.task)
         config = problem.config(PRESETS[base]) if base in OF_THE_PAPER else PRESETS[base](problem.d)
         config = dataclasses.replace(config, name=self.method, **changes) if changes else config
-        return config if has_choices(problem.space) else dataclasses.replace(config, choose_by="label")
+        if not has_choices(problem.space):
+            config = dataclasses.replace(config, choose_by="label")
+        is_local = can_be_local(problem.space, config, problem.most_known)
+        return config if is_local else dataclasses.replace(config, local_after=None)
 
     @property
     def key(self) -> str:

@@ -46,9 +46,9 @@ __all__ = [
 ]
 
 
-# The default as it was: `dms-v2` until `kernel` and `choose_by` came and the model became smaller, `dms-v1` until
-# `rho_stalled`, `noise_prior` and `one_hill` came. Many records are of them.
-_OLDER = replace(DMSConfig(), kernel="se", choose_by="label")
+# The default as it was: `dms-v2` until `kernel`, `choose_by` and `local_after` came and the model became smaller,
+# `dms-v1` until `rho_stalled`, `noise_prior` and `one_hill` came. Many records are of them.
+_OLDER = replace(DMSConfig(), kernel="se", choose_by="label", local_after=None)
 _SECOND = replace(_OLDER, name="dms-v2", m=None, S=None, epochs=30, hold_epochs=20, steps=25)
 _FIRST = replace(_SECOND, name="dms-v1", rho=1.0, rho_stalled=None, noise_prior="log-normal", one_hill=0.0)
 _FIRST_FAST = replace(_FIRST, name="dms-v1-fast", m=500, S=200, epochs=20, hold_epochs=5, steps=15)

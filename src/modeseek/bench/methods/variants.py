@@ -15,6 +15,7 @@ from modeseek.bench.tasks import Problem, find_task
 from modeseek.config import DMSConfig
 from modeseek.domain import is_continuous
 from modeseek.embedding import has_choices
+from modeseek.locality import can_be_local
 
 PRESET, DEFAULT = "dms-paper", "dms"
 TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
@@ -60,6 +61,7 @@ TO_DEFAULT: dict[str, tuple[str, ...]] = {
     "ρ by what the last iterations brought": ("rho", "rho_stalled", "rho_far"),
     "no model of one hill": ("one_hill",),
     "choices by expected improvement": ("choose_by",),
+    "local search of long runs": ("local_after",),
     "polished mode": ("polish",),
     "one step size for all pseudo-inputs": ("refine",),
     "few steps of L-BFGS": ("K",),
@@ -124,6 +126,8 @@ def _differs(problem: Problem, first: DMSConfig, last: DMSConfig, name: str) -> 
         return False
     if name == "choose_by" and not has_choices(problem.space):
         return False
+    if name == "local_after":
+        return any(can_be_local(problem.space, config, problem.most_known) for config in (first, last))
     if name in SIZES:
         which = SIZES.index(name)
         return first.sizes(problem.d)[which] != last.sizes(problem.d)[which]

@@ -63,6 +63,11 @@ class Problem:
         """Number of parameters."""
         return self.space.d
 
+    @property
+    def most_known(self) -> int:
+        """How many outcomes the last proposals are made from."""
+        return self.n_initial + (self.budget - 1) // self.q * self.q
+
     def value(self, params: Params) -> float:
         """The function without noise; ParameterError when the parameters are not in the space."""
         params = self.space.validate(params)
