@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -238,6 +239,7 @@ def main() -> None:
     parser.add_argument("--initial", type=int, default=200)
     parser.add_argument("--evaluations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations over the initial points")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no round begins after so many")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("far.jsonl"))
@@ -247,37 +249,53 @@ def main() -> None:
         show(options.show)
         return
     for method in options.method.split(","):
-        key = {name: getattr(options, name) for name in ("d", "q", "initial", "seed")}
+        names = ("d", "q", "initial", "seed", *(("noise",) if options.noise else ()))
+        key = {name: getattr(options, name) for name in names}
         for line in course(method, options):
             with options.out.open("a") as file:
                 file.write(json.dumps({"method": method, **key, **line}) + "\n")
 
 
 def course(method: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """Run a method; now and then what it has reached: regret by function, evaluations and seconds."""
+    """Run a method; now and then what it has reached: regret by function, evaluations and seconds.
+
+    Under noise it is the regret, without noise, of the point with the best outcome.
+    """
     run = Run(method, options.d, options.q, options.seed, options.device)
     b, began = len(run.functions), time.perf_counter()
     X = sobol(options.initial, options.d, generator(options.seed, Stream.DESIGN)).expand(b, -1, -1)
-    y = run.evaluate(X)
+    true = run.evaluate(X)
+    spread, noise = true.std(-1, keepdim=True), generator(options.seed, Stream.OTHER)
+
+    def told(values: Tensor) -> Tensor:
+        return values + options.noise * spread * torch.randn(values.shape, generator=noise, dtype=torch.float64)
+
+    y = told(true)
     rounds = range((options.evaluations - options.initial) // options.q)
     for i in rounds:
         if time.perf_counter() - began > options.seconds:
             return
         x = run.propose(X, y, (len(rounds) - i) * options.q).cpu()
-        more = run.evaluate(x)
+        values = run.evaluate(x)
+        more = told(values)
         run.learn(x, more)
-        X, y = torch.cat([X, x], 1), torch.cat([y, more], 1)
+        X, y, true = torch.cat([X, x], 1), torch.cat([y, more], 1), torch.cat([true, values], 1)
         if (i + 1) % max(1, min(500 // options.q, 50)) == 0 or i + 1 == len(rounds):
-            regret = [float(f"{-value:.5g}") for value in y.amax(-1)]
+            best = true.gather(1, y.argmax(-1, keepdim=True))[:, 0]
+            regret = [float(f"{-value:.5g}") for value in best]
             yield {"evaluations": y.shape[1], "regret": regret, "seconds": round(time.perf_counter() - began, 1)}
 
 
 def show(path: Path) -> None:
     """The regret by function at some numbers of evaluations."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for setting in sorted({(row["d"], row["q"], row["initial"], row["seed"]) for row in rows}):
-        print("d = {}, q = {}, {} initial, seed {}".format(*setting), "; regret on", ", ".join(BOXES))
-        here = [row for row in rows if (row["d"], row["q"], row["initial"], row["seed"]) == setting]
+
+    def setting_of(row: dict[str, Any]) -> tuple[float, ...]:
+        return row["d"], row["q"], row["initial"], row["seed"], row.get("noise", 0)
+
+    for setting in sorted({setting_of(row) for row in rows}):
+        print("d = {}, q = {}, {} initial, seed {}, noise {}".format(*setting), "; regret on", ", ".join(BOXES))
+        here = [row for row in rows if setting_of(row) == setting]
         for method in dict.fromkeys(row["method"] for row in here):
             of_method = [row for row in here if row["method"] == method]
             for row in of_method[:: max(1, len(of_method) // 4)] + of_method[-1:]:
