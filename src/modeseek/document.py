@@ -98,7 +98,8 @@ def from_document(document: Mapping[str, Any], tensors: Mapping[str, Any], space
     """
     direction = goal_of(document["direction"])
     count = len(signs(direction))
-    is_given, space = space is not None, _space(document["space"], space)
+    is_given = space is not None
+    space = Space.from_dict(document["space"]) if space is None else space
     is_changed = not space.describes(document["space"])
     if is_changed:
         _check_parameters(space, document["space"], document["trials"])
@@ -124,10 +125,6 @@ def from_document(document: Mapping[str, Any], tensors: Mapping[str, Any], space
         prior=prior,
         transfer=[told for told, good in zip(studies, fits, strict=True) if good],
     )
-
-
-def _space(stored: Mapping[str, Any], given: Space | None) -> Space:
-    return Space.from_dict(stored) if given is None else given
 
 
 def _check_parameters(space: Space, stored: Mapping[str, Any], records: Any) -> None:

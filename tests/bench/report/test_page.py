@@ -16,6 +16,7 @@ from modeseek.bench.campaign.records import Record
 from modeseek.bench.report import figures
 from modeseek.bench.report.report import write_report
 from modeseek.bench.report.scoreboard import Board, make_board, place_of
+from modeseek.bench.report.scoreboard_charts import beside_reference
 from modeseek.bench.report.scoreboard_section import VERDICTS, functions_beside_best
 
 METHODS = ("dms", "dms-paper", "pi", "ei", "logei", "ucb", "ts", "gibbon", "jes", "sobol", "tpe", "gpsampler", "cmaes")
@@ -145,6 +146,7 @@ def the_scoreboard_follows_its_filters(browser: Browser, records: list[Record]) 
         difference = browser.run("document.querySelector('.ranks svg text').textContent")
         assert difference == f"critical difference {ranking.critical_difference:.2f}"
         counts = {m: [found[m][i] for i in (3, 4, 5)] for m in board.methods}
+        assert {m: found[m][6] for m in board.methods} == {m: beside_reference(board, m) for m in board.methods}
         verdicts = {m: functions_beside_best(board, m) for m in board.methods}
         assert counts == {m: [str(len(of[v]) or "") for v in VERDICTS] for m, of in verdicts.items()}
 

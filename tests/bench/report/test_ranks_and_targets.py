@@ -15,7 +15,7 @@ from scipy import stats
 
 from modeseek.bench.campaign import pack
 from modeseek.bench.campaign.records import Record
-from modeseek.bench.report import figures, ranking, scoreboard_section
+from modeseek.bench.report import figures, ranking, scoreboard_charts, scoreboard_section
 from modeseek.bench.report.scoreboard import MIN_SHARED, TARGETS, Board, evaluations_until, judge, make_board, place_of
 from modeseek.bench.tasks import find_task
 from modeseek.commands import main
@@ -166,10 +166,21 @@ def test_one_method_beside_another_is_counted_in_functions_over_the_problems_of_
         "logei": "5 / 1 / 1",
         "hebo": "0 / 0 / 1",
     }
+    beside = scoreboard_charts.content(board)["parts"]["bbob|5"]["beside"]
+    assert [beside[str(board.methods.index(m))] for m in ("dms", "logei", "hebo")] == ["", "5 / 1 / 1", "0 / 0 / 1"]
     finals["bbob-f01-i1-d5"] = {"dms": 1.0, "logei": 2.0}
     assert board_of(finals).beside("dms", "logei") == (6, 1, 0, "better")
     again = {task.replace("-d5", "-d10"): of for task, of in finals.items()}
     assert board_of(finals | again).beside("dms", "logei") == (12, 2, 0, "better"), "in each dimension"
+
+
+def test_curves_are_of_methods_with_enough_problems_to_have_a_rank(board_of: MakeBoard) -> None:
+    finals = {task: {"dms": 1.0, "logei": 2.0} for f in ("f01", "f02") for task in tasks(f, 5, 5)}
+    finals["bbob-f01-i1-d5"]["hebo"] = 1e-9
+    board = board_of(finals)
+    axes = figures.blank(3, 3).subplots()
+    scoreboard_charts._draw_ecdf(axes, board, scoreboard_charts.styles_of(board))
+    assert {line.get_label() for line in axes.get_lines()} == {"dms", "logei"}
 
 
 @settings(max_examples=40, deadline=None)

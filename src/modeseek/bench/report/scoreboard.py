@@ -187,21 +187,15 @@ class Board:
 
         By the mean of log regret over a function's problems, which are alike and count as one in the test.
         """
-        a, b = (np.log10(self.final[:, self.methods.index(name)]) for name in (method, other))
-        differences = a - b
-        means = np.array(
-            [
-                of.mean()
-                for suite, function in self.functions
-                for d in sorted({place.d for place in self.places})
-                if len(of := differences[self._of(suite, d, function) & np.isfinite(differences)])
-            ]
-        )
+        means = []
+        for place in dict.fromkeys(self.places):
+            part = self.select(place.suite, place.d, place.function)
+            if {method, other} <= set(part.methods):
+                a, b = (np.log10(part.final[:, part.methods.index(name)]) for name in (method, other))
+                differences = (a - b)[np.isfinite(a - b)]
+                means += [differences.mean()] if len(differences) else []
         better, level, worse = (int((np.sign(means) == sign).sum()) for sign in (-1, 0, 1))
-        return Beside(better, level, worse, judge(means) if len(means) > MIN_SHARED else None)
-
-    def _of(self, suite: str, d: int, function: str) -> Array:
-        return np.array([_is(place, suite, d, function) for place in self.places])
+        return Beside(better, level, worse, judge(np.array(means)) if len(means) > MIN_SHARED else None)
 
 
 def _is(place: Place, suite: str | None, d: int | None, function: str | None) -> bool:
