@@ -5,7 +5,8 @@
     python -m studies.far --show far.jsonl
 
 Ackley, Rastrigin, Levy and Rosenbrock on DiBO's boxes, the optimum at a random point of the middle 60 % of the box, 200
-Sobol points first. The four run side by side. Other numbers of dimensions and evaluations are options. Methods:
+Sobol points first. The four run side by side, or those that `--function` names. Other numbers of dimensions and
+evaluations are options. Methods:
 
     ships     `ask(q)` of the default settings
     ships:N   the same with `local_after=N`
@@ -25,7 +26,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,22 +112,24 @@ def nearest(X: Tensor, y: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Te
 
 
 class Run:
-    """Rounds of one method on all functions: b rows."""
+    """Rounds of one method on some of the functions: b rows, each as it is with all of them."""
 
-    def __init__(self, method: str, d: int, q: int, seed: int, device: str) -> None:
+    def __init__(self, method: str, d: int, q: int, seed: int, device: str, names: Sequence[str]) -> None:
         self.kind, _, self.policy = method.partition(":")
         self.d, self.q, self.seed, self.device = d, q, seed, torch.device(device)
-        self.functions = objectives(d, seed)
-        b = len(self.functions)
+        self.rows = [list(BOXES).index(name) for name in names]
+        self.functions = [objectives(d, seed)[i] for i in self.rows]
+        b = len(self.rows)
         cube = Space.box([0] * d, [1] * d)
         after = None
         if self.kind == "ships":
             after, self.policy = int(self.policy) if self.policy else DMSConfig().local_after, "ask"
         config = DMSConfig(local_after=after)
-        settings = [Settings.of(seed=seed * b + i, n_initial=1, device=device, config=config) for i in range(b)]
+        seeds = [seed * len(BOXES) + i for i in self.rows]
+        settings = [Settings.of(seed=of_row, n_initial=1, device=device, config=config) for of_row in seeds]
         self.proposers = [Proposer(cube, of_row) for of_row in settings]
         self.region = Region(b, math.ceil(max(4 / q, d / q)))
-        self.evolutions = [CMAES(d, q, [seed, i]) for i in range(b)] if self.kind == "cmaes" else []
+        self.evolutions = [CMAES(d, q, [seed, i]) for i in self.rows] if self.kind == "cmaes" else []
         self.warm: Hyperparameters | None = None
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -158,7 +161,7 @@ class Run:
     def _turbo(self, X: Tensor, y: Tensor, centre: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """Thompson sampling on candidates that differ from the best point in some coordinates."""
         b, n, d = X.shape
-        draws = Draws([generator(self.seed, Stream.MODEL, n, i) for i in range(b)])
+        draws = Draws([generator(self.seed, Stream.MODEL, n, i) for i in self.rows])
         with computing(self.device):
             gp = fit(X.to(self.device), standardize(y.to(self.device)), self.warm)
             self.warm = gp.hyperparameters
@@ -240,6 +243,7 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--noise", type=float, default=0.0, help="in standard deviations over the initial points")
+    parser.add_argument("--function", default=",".join(BOXES), help="one or several of these (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=math.inf, help="no round begins after so many")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("far.jsonl"))
@@ -253,7 +257,9 @@ def main() -> None:
         key = {name: getattr(options, name) for name in names}
         for line in course(method, options):
             with options.out.open("a") as file:
-                file.write(json.dumps({"method": method, **key, **line}) + "\n")
+                file.write(
+                    json.dumps({"method": method, **key, "function": options.function.split(","), **line}) + "\n"
+                )
 
 
 def course(method: str, options: argparse.Namespace) -> Iterator[dict[str, object]]:
@@ -261,7 +267,7 @@ def course(method: str, options: argparse.Namespace) -> Iterator[dict[str, objec
 
     Under noise it is the regret, without noise, of the point with the best outcome.
     """
-    run = Run(method, options.d, options.q, options.seed, options.device)
+    run = Run(method, options.d, options.q, options.seed, options.device, options.function.split(","))
     b, began = len(run.functions), time.perf_counter()
     X = sobol(options.initial, options.d, generator(options.seed, Stream.DESIGN)).expand(b, -1, -1)
     true = run.evaluate(X)
@@ -297,10 +303,20 @@ def show(path: Path) -> None:
         print("d = {}, q = {}, {} initial, seed {}, noise {}".format(*setting), "; regret on", ", ".join(BOXES))
         here = [row for row in rows if setting_of(row) == setting]
         for method in dict.fromkeys(row["method"] for row in here):
-            of_method = [row for row in here if row["method"] == method]
-            for row in of_method[:: max(1, len(of_method) // 4)] + of_method[-1:]:
-                regret = "".join(f"{value:12.4g}" for value in row["regret"])
-                print(f"  {method:24} {row['evaluations']:6}{regret}   {row['seconds']:7.0f} s")
+            courses = _joined([row for row in here if row["method"] == method])
+            for evaluations, (regret, seconds) in [*courses[:: max(1, len(courses) // 4)], courses[-1]]:
+                numbers = "".join(f"{regret.get(name, math.nan):12.4g}" for name in BOXES)
+                print(f"  {method:24} {evaluations:6}{numbers}   {seconds:7.0f} s")
+
+
+def _joined(rows: list[dict[str, Any]]) -> list[tuple[int, tuple[dict[str, float], float]]]:
+    """By evaluations: the regret of each function, and the seconds of the runs that these were in together."""
+    found: dict[int, tuple[dict[str, float], float]] = {}
+    for row in rows:
+        regret, seconds = found.get(row["evaluations"], ({}, 0.0))
+        regret |= dict(zip(row.get("function", BOXES), row["regret"], strict=True))
+        found[row["evaluations"]] = regret, seconds + row["seconds"]
+    return sorted(found.items())
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@ and on tasks that nothing was chosen on.
 
     python -m studies.many_at_once --policy one,draws --d 5,10 --q 4,50 --device cuda --out many.jsonl
     python -m studies.many_at_once --held-out --policy ask,one --d 3,4,5 --q 4,50 --device cuda --out held_out.jsonl
+    python -m studies.many_at_once --coco --policy ask,modes --d 10 --q 4 --reps 2 --device cuda --out coco.jsonl
     python -m studies.many_at_once --show many.jsonl
 
 All replications run side by side. A round is q proposals that are evaluated together; the design has
-q points, at least 2d + 3 or 30.
+q points, at least 2d + 3 or 30. With `--coco` the functions are COCO's fifteen, whose optima may be anywhere in the
+middle 80 % of the box, of as many instances as `--reps` says, without noise.
 Noise and regret of the tuning functions are in standard deviations over the cube. `--show` prints each policy's mean
 rank over replications, of the regret over all rounds and after the last, and how it differs from the first policy's.
 """
@@ -26,7 +28,7 @@ from scipy.stats import rankdata, wilcoxon
 from torch import Tensor
 
 from modeseek.bench.campaign.replication import initial_design
-from modeseek.bench.tasks import find_task
+from modeseek.bench.tasks import coco, find_task
 from modeseek.design import sobol
 from modeseek.settings import Stream, generator
 from studies.batch_policies import POLICIES, rounds_of
@@ -72,6 +74,16 @@ def held_out(d: int, q: int, replications: int) -> Problems:
         for column in zip(*((task.noise, task.optimum) for task, _ in rows), strict=True)
     )
     return Problems(_each([task.values for task, _ in rows if task.values is not None]), design, noise, optimum)
+
+
+def of_coco(d: int, q: int, instances: int) -> Problems:
+    """COCO's functions, with the designs of a campaign in rounds."""
+    tasks = [
+        find_task(f"{coco.name_of('bbob', f, i, d)}@q{q}") for f in coco.FUNCTIONS for i in coco.INSTANCES[:instances]
+    ]
+    design = torch.from_numpy(np.stack([initial_design(task, 0) for task in tasks]))
+    none = torch.zeros(len(tasks), dtype=torch.float64)
+    return Problems(_each([task.values for task in tasks if task.values is not None]), design, none, none)
 
 
 def _each(functions: Sequence[Callable[[Tensor], Tensor]]) -> Callable[[Tensor], Tensor]:
@@ -126,6 +138,7 @@ def main() -> None:
     parser.add_argument("--d", default="5,10")
     parser.add_argument("--q", default="2,4,10,50,100")
     parser.add_argument("--held-out", action="store_true", help="the paper's tasks, and rotated ones")
+    parser.add_argument("--coco", action="store_true", help="the functions of bbob that are not kept apart")
     parser.add_argument("--rounds", type=int, help="(default: 60 evaluations, at least 6 rounds)")
     parser.add_argument("--reps", type=int, default=4)
     parser.add_argument("--device", default="cpu")
@@ -137,7 +150,7 @@ def main() -> None:
         return
     done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     for d, q in itertools.product(map(int, options.d.split(",")), map(int, options.q.split(","))):
-        problems = (held_out if options.held_out else tuning)(d, q, options.reps)
+        problems = (of_coco if options.coco else held_out if options.held_out else tuning)(d, q, options.reps)
         rounds = options.rounds or max(60 // q, 6)
         for policy in options.policy.split(","):
             key = {"policy": policy, "d": d, "q": q, "rounds": rounds, "reps": options.reps}

@@ -12,6 +12,7 @@ import pytest
 import torch
 from botorch.models import SingleTaskGP
 from gpytorch.kernels import MaternKernel
+from gpytorch.settings import min_fixed_noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -237,7 +238,8 @@ def mixture(gp: Any, scale: torch.Tensor, objective: int, Y: np.ndarray, x: np.n
         y, noise = torch.from_numpy((Y - centre) / size / s)[:, None], gp.noise[h, objective][:, None]
         kernel = MaternKernel(nu=2.5, ard_num_dims=2)
         X = gp.X[h, objective]
-        model = SingleTaskGP(X, y, train_Yvar=noise, outcome_transform=None, covar_module=kernel)
+        with min_fixed_noise(double_value=1e-9):  # not 1e-6, which GPyTorch takes for the least
+            model = SingleTaskGP(X, y, train_Yvar=noise, outcome_transform=None, covar_module=kernel)
         model.covar_module.lengthscale = gp.hyperparameters.lengthscale[h, objective]
         model.mean_module.constant.data.fill_(float(gp.mean[h, objective]))
         with torch.no_grad():

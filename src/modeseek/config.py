@@ -62,7 +62,7 @@ class DMSConfig:
         kernel: of the Gaussian process: the squared exponential ("se"), or Matérn's with ν = 5/2 ("matern"), which
             takes functions for less smooth.
         noise_prior: of the noise variance: BoTorch's ("log-normal"), or one that also believes in outcomes without
-            noise ("gamma"); or that down to a hundredth of the least variance, for smooth functions ("exact").
+            noise, down to a variance of 1e-6 ("gamma") or of 1e-8 ("exact") of that of the outcomes.
         choose_by: which choices of Categorical parameters come next: those with the greatest expected "improvement"
             (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
@@ -101,7 +101,7 @@ class DMSConfig:
     steps: int = 15
     warp: Warping = "evidence"
     kernel: KernelName = "matern"
-    noise_prior: Prior = "gamma"
+    noise_prior: Prior = "exact"
     choose_by: Choosing = "improvement"
     one_hill: float = 0.2
     local_after: int | None = 1000

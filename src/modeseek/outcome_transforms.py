@@ -29,7 +29,7 @@ TIE = 1e-12  # outcomes that differ by less than this share of themselves are eq
 POWERS = (-1.0, 3.0)  # the range of λ; 1 changes nothing, more compresses the bad
 GRID = 41
 LARGEST_SPREAD = 1e8  # of an outcome that says nothing, in the surrogate's units; its square is a number
-MIN_KNOWN_NOISE = 1e-6  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
+MIN_KNOWN_NOISE = 1e-8  # variance of an exact outcome, over that of all outcomes, for the factorization's sake
 
 
 # Outcomes ... x b x n and the log of each one's derivative by what was observed  ->  the log density of that, ... x b.

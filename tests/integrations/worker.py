@@ -69,7 +69,12 @@ def work(where: str, name: str, log: Path, index: int) -> None:
         if is_over(study):
             study.stop()
 
-    study.optimize(objective, callbacks=[after])
+    while not is_over(study):
+        try:
+            study.optimize(objective, callbacks=[after])
+        except ValueError as error:  # SQLite does not lock rows: another took the same waiting trial
+            if not (where.startswith("sqlite") and "Cannot tell a COMPLETE trial" in str(error)):
+                raise
 
 
 def main(where: str, name: str, logs: list[Path]) -> None:

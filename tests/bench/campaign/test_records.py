@@ -72,15 +72,23 @@ def test_a_record_from_before_a_setting_is_the_same_work_as_today(tmp_path: Path
         (["kernel", "rho_stalled"], "dms", "dms-v1"),
         (["kernel", "rho_stalled"], "dms-fast[K=2]", "dms-v1-fast[K=2]"),
         (["kernel"], "dms-paper", "dms-paper"),
-        ([], "dms", "dms"),
+        ([], "dms", "dms-v3"),
+        ([], "dms-fast", "dms-v3-fast"),
+        ([], "dms[K=2]", "dms-v3[K=2]"),
+        ([], "dms-paper", "dms-paper"),
     ],
 )
 def test_records_of_an_earlier_default_are_named_so(lacks: list[str], method: str, today: str) -> None:
-    config = {name: value for name, value in vars(DMSConfig()).items() if name not in lacks}
-    read = as_today({"method": method, "config": config}, SCHEMA)
+    config = {name: value for name, value in vars(DMSConfig(noise_prior="gamma")).items() if name not in lacks}
+    read = as_today({"method": method, "config": config}, 3)
     assert read["method"] == today
     assert (read["config"]["name"] == today.partition("[")[0]) == (today != "dms-paper")
     assert set(read["config"]) == set(vars(DMSConfig()))
+
+
+def test_records_of_today_keep_their_names_whatever_their_settings() -> None:
+    for method, config in (("dms", DMSConfig()), ("dms[noise_prior=gamma]", DMSConfig(noise_prior="gamma"))):
+        assert as_today({"method": method, "config": vars(config)}, SCHEMA)["method"] == method
 
 
 def test_what_was_botorchs_in_older_records_is_named_so(tmp_path: Path) -> None:

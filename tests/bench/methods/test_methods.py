@@ -63,7 +63,7 @@ def extended(h: History, space: Space, u: np.ndarray, y: float) -> History:
 
 def test_the_names_are_the_papers_methods_and_the_outside_ones() -> None:
     assert method_names() == [
-        *("dms", "dms-fast", "dms-paper", "dms-printed", "dms-v2", "dms-v1", "dms-v1-fast"),
+        *("dms", "dms-fast", "dms-paper", "dms-printed", "dms-v3", "dms-v3-fast", "dms-v2", "dms-v1", "dms-v1-fast"),
         *("pi", "ei", "logei", "ucb", "ts", "pes", "gibbon", "jes"),
         *("sobol", "tpe", "gpsampler", "cmaes"),
         *("pi-botorch", "ei-botorch", "logei-botorch", "ucb-botorch"),
@@ -229,7 +229,8 @@ def test_a_missing_package_is_named_with_the_command(name: str, package: str, mo
 def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
     with pytest.raises(
         ConfigError,
-        match=r"did you mean 'logei'\?.*dms, dms-fast, dms-paper, dms-printed, dms-v2, dms-v1, dms-v1-fast, pi",
+        match=r"did you mean 'logei'\?.*dms, dms-fast, dms-paper, dms-printed, dms-v3, dms-v3-fast, dms-v2, dms-v1, "
+        "dms-v1-fast, pi",
     ):
         make_method("log-ei", SPACES["2"], seed=0)
 

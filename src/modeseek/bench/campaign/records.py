@@ -29,7 +29,7 @@ from modeseek.errors import ModeseekWarning
 
 DIGITS = 7  # significant ones of each stored number: enough for regret down to 1e-6 of the optimum, in small files
 UNKNOWN = "unknown"
-SCHEMA = 3  # of a line of the journal and of a packed file; lines of schema 1 do not say so
+SCHEMA = 4  # of a line of the journal and of a packed file; lines of schema 1 do not say so
 DEFAULT = re.compile(r"dms(-fast)?(\[.*\])?$")
 EARLIER = {"rho_stalled": "dms-v1", "kernel": "dms-v2"}  # what the default is called today that lacks a setting
 BOTORCHS_ONCE = ("ei", "ts", "gibbon", "jes", "pes")  # methods that were BoTorch's in schema 1
@@ -95,8 +95,10 @@ def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
         method = f"{method}-botorch"
     elif schema < 3 and method in OURS_ONCE:
         method = OURS_ONCE[method]
-    elif config is not None and (default := DEFAULT.match(method)):
+    elif config is not None and schema < 4 and (default := DEFAULT.match(method)):
         earlier = next((name for setting, name in EARLIER.items() if setting not in config), None)
+        if earlier is None and config["noise_prior"] == "gamma":
+            earlier = "dms-v3"
         if earlier is not None:
             earlier += default[1] or ""
             method, config = f"{earlier}{default[2] or ''}", {**config, "name": earlier}
