@@ -56,8 +56,47 @@ def add_command(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     optimize.add_argument("objective", nargs="?", metavar="MODULE:FUNCTION", type=_objective, help="what to tune")
-    optimize.add_argument("--space", type=Path, metavar="FILE", help="the parameters, in TOML")
-    optimize.add_argument(
+    _add_problem(optimize.add_argument_group("the problem"))
+    _add_run(optimize.add_argument_group("the run"))
+    _add_earlier(optimize.add_argument_group("what is known beforehand"))
+    _add_method(optimize.add_argument_group("the method"))
+    _add_showing(optimize.add_argument_group("looking at a study"))
+    optimize.set_defaults(run=_run, usage_error=optimize.error, evaluates_here=_evaluates_here)
+
+
+def _add_problem(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--space", type=Path, metavar="FILE", help="the parameters, in TOML")
+    group.add_argument(
+        "--direction",
+        type=_directions,
+        metavar="D",
+        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; for a "
+        "new one that of --known, or else minimize)",
+    )
+    group.add_argument(
+        "--noise",
+        choices=get_args(Noise),
+        default="fitted",
+        help="none: the objective is deterministic (default: fitted, from the outcomes)",
+    )
+    group.add_argument(
+        "--fixed",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value that a parameter has in all trials of this command; the others are searched (repeatable)",
+    )
+    group.add_argument(
+        "--reference",
+        type=_reference,
+        metavar="R1,R2",
+        help="of several objectives, what is worse in any of them is worth nothing; --reference=-1,2 where it begins "
+        "with a minus (default: inferred from the front)",
+    )
+
+
+def _add_run(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--trials",
         type=positive,
         default=60,
@@ -65,47 +104,29 @@ def add_command(commands: Commands) -> None:
         help="total number of trials, including earlier runs; failed trials count, interrupted ones do not "
         "(default: 60)",
     )
-    optimize.add_argument(
-        "--direction",
-        type=_directions,
-        metavar="D",
-        help="minimize or maximize; of several objectives, as in minimize,maximize (default: the study's own; for a "
-        "new one that of --known, or else minimize)",
-    )
-    optimize.add_argument(
+    group.add_argument("--workers", type=positive, default=1, metavar="N", help="processes (default: 1)")
+    group.add_argument(
         "--storage",
         default="sqlite:///modeseek.db",
         metavar="URL",
         help="where trials are kept: any Optuna storage URL, or a journal file (.log, .journal) "
         "(default: sqlite:///modeseek.db)",
     )
-    optimize.add_argument("--study", metavar="NAME", help="name of the study (default: MODULE:FUNCTION)")
-    optimize.add_argument("--workers", type=positive, default=1, metavar="N", help="processes (default: 1)")
-    optimize.add_argument("--timeout", type=above_zero, metavar="S", help="start no new trial after S seconds")
-    optimize.add_argument(
+    group.add_argument("--study", metavar="NAME", help="name of the study (default: MODULE:FUNCTION)")
+    group.add_argument("--timeout", type=above_zero, metavar="S", help="start no new trial after S seconds")
+    group.add_argument(
         "--stop-regret",
         type=above_zero,
         metavar="R",
         help="stop once the best point is within R of the optimum, in the objective's units, with 95 %% probability",
     )
-    optimize.add_argument(
+    group.add_argument(
         "--retry-failed", action="store_true", help="evaluate failed trials again instead of counting them"
     )
-    optimize.add_argument(
-        "--fixed",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a value that a parameter has in all trials of this command; the others are searched (repeatable)",
-    )
-    optimize.add_argument(
-        "--reference",
-        type=_reference,
-        metavar="R1,R2",
-        help="of several objectives, what is worse in any of them is worth nothing; --reference=-1,2 where it begins "
-        "with a minus (default: inferred from the front)",
-    )
-    optimize.add_argument(
+
+
+def _add_earlier(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--known",
         action="append",
         default=[],
@@ -113,33 +134,32 @@ def add_command(commands: Commands) -> None:
         help="earlier evaluations of this objective, counted toward --startup and not toward --trials: a CSV file with "
         "a column per parameter and one called value, another study of the storage, or a checkpoint (repeatable)",
     )
-    optimize.add_argument(
+    group.add_argument(
         "--transfer",
         action="append",
         default=[],
         metavar="SOURCE",
         help="an earlier study on a related task: a study of the storage, or a checkpoint (repeatable)",
     )
-    optimize.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
-    optimize.add_argument(
+
+
+def _add_method(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--seed", type=int, help="(default: the study's own, drawn when it is created)")
+    group.add_argument(
         "--startup", type=int, default=10, metavar="N", help="trials before the model is used (default: 10)"
     )
-    optimize.add_argument(
+    group.add_argument(
         "--preset", choices=tuple(PRESETS), default="default", help="settings of the method (default: default)"
     )
-    optimize.add_argument(
-        "--noise",
-        choices=get_args(Noise),
-        default="fitted",
-        help="none: the objective is deterministic (default: fitted, from the outcomes)",
-    )
-    optimize.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
-    optimize.add_argument(
+    group.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
+    group.add_argument(
         "--threads", type=positive, default=1, metavar="N", help="CPU threads per suggestion (default: 1)"
     )
-    optimize.add_argument("--show", action="store_true", help="run nothing; print the best trial and plot the values")
-    optimize.add_argument("--plot", type=Path, metavar="FILE", help="the plot of --show (default: named as the study)")
-    optimize.set_defaults(run=_run, usage_error=optimize.error, evaluates_here=_evaluates_here)
+
+
+def _add_showing(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--show", action="store_true", help="run nothing; print the best trial and plot the values")
+    group.add_argument("--plot", type=Path, metavar="FILE", help="the plot of --show (default: named as the study)")
 
 
 def _objective(text: str) -> str:
