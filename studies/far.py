@@ -114,19 +114,18 @@ def nearest(X: Tensor, y: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Te
 class Run:
     """Rounds of one method on some of the functions: b rows, each as it is with all of them."""
 
-    def __init__(self, method: str, d: int, q: int, seed: int, device: str, names: Sequence[str]) -> None:
+    def __init__(self, method: str, d: int, q: int, initial: int, seed: int, device: str, names: Sequence[str]) -> None:
         self.kind, _, self.policy = method.partition(":")
         self.d, self.q, self.seed, self.device = d, q, seed, torch.device(device)
         self.rows = [list(BOXES).index(name) for name in names]
         self.functions = [objectives(d, seed)[i] for i in self.rows]
         b = len(self.rows)
         cube = Space.box([0] * d, [1] * d)
-        after = None
+        config = DMSConfig(local_after=None)
         if self.kind == "ships":
-            after, self.policy = int(self.policy) if self.policy else DMSConfig().local_after, "ask"
-        config = DMSConfig(local_after=after)
+            config, self.policy = DMSConfig(local_after=int(self.policy)) if self.policy else DMSConfig(), "ask"
         seeds = [seed * len(BOXES) + i for i in self.rows]
-        settings = [Settings.of(seed=of_row, n_initial=1, device=device, config=config) for of_row in seeds]
+        settings = [Settings.of(seed=of_row, n_initial=initial, device=device, config=config) for of_row in seeds]
         self.proposers = [Proposer(cube, of_row) for of_row in settings]
         self.region = Region(b, math.ceil(max(4 / q, d / q)))
         self.evolutions = [CMAES(d, q, [seed, i]) for i in self.rows] if self.kind == "cmaes" else []
@@ -267,7 +266,8 @@ def course(method: str, options: argparse.Namespace) -> Iterator[dict[str, objec
 
     Under noise it is the regret, without noise, of the point with the best outcome.
     """
-    run = Run(method, options.d, options.q, options.seed, options.device, options.function.split(","))
+    names = options.function.split(",")
+    run = Run(method, options.d, options.q, options.initial, options.seed, options.device, names)
     b, began = len(run.functions), time.perf_counter()
     X = sobol(options.initial, options.d, generator(options.seed, Stream.DESIGN)).expand(b, -1, -1)
     true = run.evaluate(X)

@@ -303,12 +303,23 @@ def test_nothing_far_away_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_presets_and_older_files() -> None:
-    local: Mapping[str, int | None] = {name: preset(3).local_after for name, preset in PRESETS.items()}
-    assert local == {"default": 1000, "fast": 1000, "paper": None, "printed": None}
+    local: Mapping[str, int | str | None] = {name: preset(3).local_after for name, preset in PRESETS.items()}
+    assert local == {"default": "auto", "fast": "auto", "paper": None, "printed": None}
     assert with_younger_settings({})["local_after"] is None
     for wrong in (0, -1, 2.5, "many", True):
         with pytest.raises(ms.ConfigError, match="local_after"):
             ms.DMSConfig(local_after=wrong)  # type: ignore[arg-type]
+
+
+def test_the_more_parameters_the_earlier() -> None:
+    default, told = ms.DMSConfig(), ms.DMSConfig(local_after=20)
+    assert [default.first_local(d, 10) for d in (1, 10, 20, 50, 200)] == [1000, 1000, 500, 200, 200]
+    assert default.first_local(50, 500) == 1000, "not before the initial design is half of all"
+    assert [config.first_local(50, 500) for config in (told, ms.DMSConfig(local_after=None))] == [20, None]
+    proposer = Proposer(ms.Space.box([0] * 50, [1] * 50), Settings.of(seed=0, n_initial=120, config=default))
+    rng = np.random.default_rng(0)
+    near = [proposer.near(History.of(rng.random((n, 50)), rng.random(n))) for n in (240, 241)]
+    assert [box is None for box in near] == [True, False]
 
 
 def test_records_of_runs_that_are_shorter_stay_valid() -> None:

@@ -18,6 +18,7 @@ KernelName = Literal["se", "matern"]
 NetworkInputs = Literal["centred", "unit"]
 Weights = Literal["restart", "continue"]
 Choosing = Literal["improvement", "label"]
+Local = Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,8 @@ class DMSConfig:
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
         local_after: observations from which on only a box around the best of them is searched, with the nearest
             observations alone (see locality.py), where all parameters are continuous and there are one objective, no
-            constraints and nothing known beforehand; None: all of the space is searched, always.
+            constraints and nothing known beforehand; "auto": 1000, or fewer where there are more than ten parameters,
+            but twice the initial design at least (see `first_local`); None: all of the space is searched, always.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
     """
@@ -104,7 +106,7 @@ class DMSConfig:
     noise_prior: Prior = "exact"
     choose_by: Choosing = "improvement"
     one_hill: float = 0.2
-    local_after: int | None = 1000
+    local_after: int | Local | None = "auto"
     quantile: float = 0.3
     predict: Prediction = "noise"
     network_inputs: NetworkInputs = "centred"
@@ -142,7 +144,7 @@ class DMSConfig:
                 f"DMSConfig: one suggestion would take hours with epochs={self.epochs}, K={self.K}, m={self.m}, "
                 f"hidden={self.hidden}, steps={self.steps}, S={self.S}; lower some of them"
             )
-        if self.local_after is not None:
+        if self.local_after is not None and self.local_after != "auto":
             value = whole_number("DMSConfig: local_after", self.local_after, 1)
             object.__setattr__(self, "local_after", value)
         for name in ("rho_stalled", "rho_far"):
@@ -203,6 +205,12 @@ class DMSConfig:
             after_fall_back="continue",
         )
 
+    def first_local(self, d: int, n_initial: int) -> int | None:
+        """The observations of d parameters after which a box is searched; None: never."""
+        if self.local_after != "auto":
+            return self.local_after
+        return max(min(_LOCAL // d, _MOST_LOCAL), _LEAST_LOCAL, 2 * n_initial)
+
     def sizes(self, d: int) -> tuple[int, int, int]:
         """m, K and S for d parameters."""
         m, _, S = _sizes_by_dimension(d)
@@ -222,6 +230,8 @@ _WHOLE = (  # name, smallest and largest value
 )
 _MOST_TRAINING = 10**13  # multiplications in one layer of the network; the paper's settings have 10^10
 _MOST_CLIMBING = 10**6  # steps of L-BFGS over all pseudo-inputs; the paper's settings have 4 x 10^4
+# A surrogate of all of the space is good for the fewer observations the more parameters there are (docs/decisions.md).
+_LOCAL, _LEAST_LOCAL, _MOST_LOCAL = 10_000, 200, 1000  # observations times parameters; observations
 _RANGES = (  # name, low, high, whether low itself is allowed
     ("rho", 0, math.inf, True),
     ("w", 0, math.inf, True),

@@ -1,7 +1,7 @@
 """Search near the best observation, once there are more observations than one surrogate of the whole cube is good for.
 
 A Gaussian process on thousands of observations of the whole cube costs their number cubed, and in many dimensions it
-proposes on and on where nothing better is. So with more than `DMSConfig.local_after` observations proposals come from a
+proposes on and on where nothing better is. So with more than `DMSConfig.first_local` observations proposals come from a
 box around the best one and from the NEAREST observations alone, scaled so that the box is the unit cube.
 
 How long the box is follows from the history and from nothing else, so that a run that is resumed goes on as it would
@@ -153,7 +153,7 @@ class Boxes(NamedTuple):
         )
 
 
-def can_be_local(space: Space, config: DMSConfig, evaluations: int) -> bool:
-    """Whether boxes of the space are searched after so many evaluations; all its parameters must be continuous."""
-    after = config.local_after
-    return after is not None and evaluations > after and not space.conditions and all(is_continuous(space))
+def local_after(space: Space, config: DMSConfig, n_initial: int) -> int | None:
+    """The observations after which boxes of the space are searched; None: never, as where a parameter is discrete."""
+    is_plain = not space.conditions and all(is_continuous(space))
+    return config.first_local(space.d, n_initial) if is_plain else None

@@ -30,7 +30,7 @@ from modeseek.domain import Domain, is_continuous
 from modeseek.errors import CollapseWarning, FitWarning, SpaceExhausted
 from modeseek.history import APART, SAME_POINT, History, fresh
 from modeseek.knowledge import Knowledge
-from modeseek.locality import Boxes, Neighbourhood, can_be_local
+from modeseek.locality import Boxes, Neighbourhood, local_after
 from modeseek.notices import WarnOnce
 from modeseek.region import Region
 from modeseek.settings import Settings, Stream, generator, seeds
@@ -140,12 +140,11 @@ class Proposer:
 
     def near(self, history: History) -> Neighbourhood | None:
         """The box to search after this history; None: all there is."""
-        after = self.settings.config.local_after
         is_plain = self.region is None and self.knowledge is None and history.Y.ndim == 1
-        if after is None or not is_plain or history.constraints.size:
+        if not is_plain or history.constraints.size:
             return None
-        can_be = can_be_local(self.space, self.settings.config, len(history.Y))
-        return Neighbourhood.of(history, after) if can_be else None
+        after = local_after(self.space, self.settings.config, self.settings.n_initial)
+        return None if after is None or len(history.Y) <= after else Neighbourhood.of(history, after)
 
     def suggest(self, history: History, number: int, left: int | None = None) -> Suggestion:
         """Lines 4 to 8 of Algorithm 1 on this history."""

@@ -35,7 +35,7 @@ from modeseek.design import sobol
 from modeseek.embedding import has_choices
 from modeseek.errors import ConfigError
 from modeseek.history import History
-from modeseek.locality import can_be_local
+from modeseek.locality import local_after
 from modeseek.typing import Array
 
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
@@ -66,7 +66,7 @@ class Work:
         """The DMS configuration that it runs with, None for other methods.
 
         How choices are made is of no effect where there are none, nor is when to search locally in shorter runs: both
-        are then as in records older than these settings.
+        are then as in records older than these settings. Where it is of effect, it is said in observations.
         """
         base, changes = parse_method(self.method)
         if base not in PRESETS:
@@ -76,8 +76,9 @@ class Work:
         config = dataclasses.replace(config, name=self.method, **changes) if changes else config
         if not has_choices(problem.space):
             config = dataclasses.replace(config, choose_by="label")
-        is_local = can_be_local(problem.space, config, problem.most_known)
-        return config if is_local else dataclasses.replace(config, local_after=None)
+        first = local_after(problem.space, config, problem.n_initial)
+        is_local = first is not None and problem.most_known > first
+        return dataclasses.replace(config, local_after=first if is_local else None)
 
     @property
     def key(self) -> str:

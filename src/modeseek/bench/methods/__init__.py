@@ -46,11 +46,12 @@ __all__ = [
 ]
 
 
-# The default as it was: `dms-v3` until less noise was believed in, `dms-v2` until `kernel`, `choose_by` and
+# The default as it was: `dms-v3` until less noise was believed in and
+# `local_after` followed d, `dms-v2` until `kernel`, `choose_by` and
 # `local_after` came and the model became smaller, `dms-v1` until `rho_stalled`, `noise_prior` and `one_hill` came. Many
 # records are of them.
-_THIRD = replace(DMSConfig(), name="dms-v3", noise_prior="gamma")
-_THIRD_FAST = replace(DMSConfig.fast(), name="dms-v3-fast", noise_prior="gamma")
+_THIRD = replace(DMSConfig(), name="dms-v3", noise_prior="gamma", local_after=1000)
+_THIRD_FAST = replace(DMSConfig.fast(), name="dms-v3-fast", noise_prior="gamma", local_after=1000)
 _SECOND = replace(
     _THIRD,
     name="dms-v2",
