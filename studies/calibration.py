@@ -46,11 +46,12 @@ from modeseek.hyperparameters import Several, draw_hyperparameters
 from modeseek.kernels import KERNELS, SQUARED_EXPONENTIAL, half_squares
 from modeseek.outcome_transforms import OutcomeMap, Scaling
 from modeseek.paths import Paths, maxima
-from modeseek.priors import GAMMA, LENGTHSCALE_SCALE, Hyperparameters
+from modeseek.priors import LENGTHSCALE_SCALE, PRIORS, Hyperparameters
 from modeseek.sampled_optimum import HYPERPARAMETERS, above, as_fitted, moments_in_own_units, sample_optimum, shortest
 from modeseek.surrogate import GP, Given, posterior_of
 
 SIZES = ((1, 10), (1, 50), (2, 10), (2, 50), (5, 20), (5, 100), (10, 50), (10, 200))
+NOISE = PRIORS[DMSConfig().noise_prior]
 MIN_LENGTHSCALE = 0.1
 HILLS = (0.15, 0.6)  # times √d
 FEATURES = 2048  # of the functions drawn
@@ -81,8 +82,8 @@ def draw(
         share = torch.rand(b, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
         lengthscale = (HILLS[0] + (HILLS[1] - HILLS[0]) * share) * math.sqrt(d)
     uniform = torch.rand(b, dtype=torch.float64, device="cpu", generator=generator)
-    noise = torch.from_numpy(gammaincinv(1 + GAMMA.slope, uniform.numpy()) / GAMMA.rate)
-    noise = noise.clamp_min(GAMMA.least).to(device)
+    noise = torch.from_numpy(gammaincinv(1 + NOISE.slope, uniform.numpy()) / NOISE.rate)
+    noise = noise.clamp_min(NOISE.least).to(device)
     X = torch.rand(b, n, d, dtype=torch.float64, device="cpu", generator=generator).to(device)
     kernel = KERNELS[name]
     uniform = torch.rand(b, FEATURES, d + kernel.extra, dtype=torch.float64, device="cpu", generator=generator)

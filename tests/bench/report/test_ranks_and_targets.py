@@ -209,6 +209,11 @@ def test_a_tables_best_value_solves_every_target_though_records_round_it(
     assert board.solved("dms", 1 / 6) == pytest.approx(19 / 51)
 
 
+def test_earlier_defaults_are_no_rivals(board_of: MakeBoard) -> None:
+    board = board_of({"bbob-f01-i1-d2": {"dms": 1.0, "dms-v3": 0.1, "dms-v1-fast": 0.1, "sobol": 2.0}})
+    assert set(board.methods) == {"dms", "sobol"}
+
+
 def test_places_of_tasks() -> None:
     assert place_of("bbob-f07-i1-d5") == ("bbob", "f07", 5)
     assert place_of("mixint-f23-i5-d10") == ("bbob-mixint", "f23", 10)

@@ -35,6 +35,7 @@ from modeseek.errors import ConfigError
 from modeseek.space import Space
 
 __all__ = [
+    "EARLIER",
     "OF_THE_PAPER",
     "PRESETS",
     "Method",
@@ -46,10 +47,9 @@ __all__ = [
 ]
 
 
-# The default as it was: `dms-v3` until less noise was believed in and
-# `local_after` followed d, `dms-v2` until `kernel`, `choose_by` and
-# `local_after` came and the model became smaller, `dms-v1` until `rho_stalled`, `noise_prior` and `one_hill` came. Many
-# records are of them.
+# The default as it was: `dms-v3` until less noise was believed in and `local_after` followed d, `dms-v2` until
+# `kernel`, `choose_by` and `local_after` came and the model became smaller, `dms-v1` until `rho_stalled`, `noise_prior`
+# and `one_hill` came. Many records are of them.
 _THIRD = replace(DMSConfig(), name="dms-v3", noise_prior="gamma", local_after=1000)
 _THIRD_FAST = replace(DMSConfig.fast(), name="dms-v3-fast", noise_prior="gamma", local_after=1000)
 _SECOND = replace(
@@ -72,10 +72,11 @@ def _whatever(config: DMSConfig, d: int) -> DMSConfig:
     return config
 
 
+EARLIER = {config.name: config for config in (_THIRD, _THIRD_FAST, _SECOND, _FIRST, _FIRST_FAST)}
 # The presets of DMS by their methods' names, for d parameters; reports list them in this order.
 PRESETS: dict[str, Callable[[int], DMSConfig]] = {
     **{"dms" if name == "default" else f"dms-{name}": preset for name, preset in BY_NAME.items()},
-    **{config.name: partial(_whatever, config) for config in (_THIRD, _THIRD_FAST, _SECOND, _FIRST, _FIRST_FAST)},
+    **{name: partial(_whatever, config) for name, config in EARLIER.items()},
 }
 OF_THE_PAPER = ("dms-paper", "dms-printed")  # those with the paper's sizes for each of its tasks
 

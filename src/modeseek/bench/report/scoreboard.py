@@ -26,6 +26,7 @@ import numpy as np
 from scipy import stats
 
 from modeseek.bench.campaign.records import DIGITS, Record
+from modeseek.bench.methods import EARLIER
 from modeseek.bench.report.curves import LEVEL, Verdict, gather, in_order, signed_rank_test
 from modeseek.bench.report.ranking import Ranking, rank
 from modeseek.bench.tasks import find_task, suites
@@ -213,8 +214,8 @@ def judge(differences: Array) -> Verdict:
 
 
 def make_board(records: Iterable[Record]) -> Board:
-    """From complete records of the scoreboard's tasks."""
-    complete = [record for record in records if record.status == "complete"]
+    """From complete records of the scoreboard's tasks, without those of earlier defaults, which are nobody's rivals."""
+    complete = [record for record in records if record.status == "complete" and record.method not in EARLIER]
     gathered = gather(complete)
     methods = in_order({method for of in gathered.values() for method in of})
     rows = [
