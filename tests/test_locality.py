@@ -313,7 +313,7 @@ def test_presets_and_older_files() -> None:
 
 def test_the_more_parameters_the_earlier() -> None:
     default, told = ms.DMSConfig(), ms.DMSConfig(local_after=20)
-    assert [default.first_local(d, 10) for d in (1, 10, 20, 50, 200)] == [1000, 1000, 500, 200, 200]
+    assert [default.first_local(d, 10) for d in (1, 4, 5, 10, 20, 200)] == [1000, 1000, 800, 400, 200, 200]
     assert default.first_local(50, 500) == 1000, "not before the initial design is half of all"
     assert [config.first_local(50, 500) for config in (told, ms.DMSConfig(local_after=None))] == [20, None]
     proposer = Proposer(ms.Space.box([0] * 50, [1] * 50), Settings.of(seed=0, n_initial=120, config=default))

@@ -70,7 +70,7 @@ class DMSConfig:
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
         local_after: observations from which on only a box around the best of them is searched, with the nearest
             observations alone (see locality.py), where all parameters are continuous and there are one objective, no
-            constraints and nothing known beforehand; "auto": 1000, or fewer where there are more than ten parameters,
+            constraints and nothing known beforehand; "auto": 1000, or fewer where there are more than four parameters,
             but twice the initial design at least (see `first_local`); None: all of the space is searched, always.
         quantile: of the pairwise distances, for the bandwidth of the mean shift.
         name: what results call this configuration.
@@ -231,7 +231,7 @@ _WHOLE = (  # name, smallest and largest value
 _MOST_TRAINING = 10**13  # multiplications in one layer of the network; the paper's settings have 10^10
 _MOST_CLIMBING = 10**6  # steps of L-BFGS over all pseudo-inputs; the paper's settings have 4 x 10^4
 # A surrogate of all of the space is good for the fewer observations the more parameters there are (docs/decisions.md).
-_LOCAL, _LEAST_LOCAL, _MOST_LOCAL = 10_000, 200, 1000  # observations times parameters; observations
+_LOCAL, _LEAST_LOCAL, _MOST_LOCAL = 4_000, 200, 1000  # observations times parameters; observations
 _RANGES = (  # name, low, high, whether low itself is allowed
     ("rho", 0, math.inf, True),
     ("w", 0, math.inf, True),
