@@ -153,7 +153,7 @@ class Boxes(NamedTuple):
         )
 
 
-def local_after(space: Space, config: DMSConfig, n_initial: int) -> int | None:
+def begins_after(space: Space, config: DMSConfig, n_initial: int) -> int | None:
     """The observations after which boxes of the space are searched; None: never, as where a parameter is discrete."""
     is_plain = not space.conditions and all(is_continuous(space))
     return config.first_local(space.d, n_initial) if is_plain else None

@@ -30,7 +30,7 @@ from modeseek.domain import Domain, is_continuous
 from modeseek.errors import CollapseWarning, FitWarning, SpaceExhausted
 from modeseek.history import APART, SAME_POINT, History, fresh
 from modeseek.knowledge import Knowledge
-from modeseek.locality import Boxes, Neighbourhood, local_after
+from modeseek.locality import Boxes, Neighbourhood, begins_after
 from modeseek.notices import WarnOnce
 from modeseek.region import Region
 from modeseek.settings import Settings, Stream, generator, seeds
@@ -143,7 +143,7 @@ class Proposer:
         is_plain = self.region is None and self.knowledge is None and history.Y.ndim == 1
         if not is_plain or history.constraints.size:
             return None
-        after = local_after(self.space, self.settings.config, self.settings.n_initial)
+        after = begins_after(self.space, self.settings.config, self.settings.n_initial)
         return None if after is None or len(history.Y) <= after else Neighbourhood.of(history, after)
 
     def suggest(self, history: History, number: int, left: int | None = None) -> Suggestion:

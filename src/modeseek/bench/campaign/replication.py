@@ -35,7 +35,7 @@ from modeseek.design import sobol
 from modeseek.embedding import has_choices
 from modeseek.errors import ConfigError
 from modeseek.history import History
-from modeseek.locality import local_after
+from modeseek.locality import begins_after
 from modeseek.typing import Array
 
 DESIGN, NOISE, METHOD = range(3)  # streams of randomness
@@ -76,7 +76,7 @@ class Work:
         config = dataclasses.replace(config, name=self.method, **changes) if changes else config
         if not has_choices(problem.space):
             config = dataclasses.replace(config, choose_by="label")
-        first = local_after(problem.space, config, problem.n_initial)
+        first = begins_after(problem.space, config, problem.n_initial)
         is_local = first is not None and problem.most_known > first
         return dataclasses.replace(config, local_after=first if is_local else None)
 

@@ -15,7 +15,7 @@ from modeseek.bench.tasks import Problem, find_task
 from modeseek.config import DMSConfig
 from modeseek.domain import is_continuous
 from modeseek.embedding import has_choices
-from modeseek.locality import local_after
+from modeseek.locality import begins_after
 
 PRESET, DEFAULT = "dms-paper", "dms"
 TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
@@ -127,7 +127,7 @@ def _differs(problem: Problem, first: DMSConfig, last: DMSConfig, name: str) -> 
     if name == "choose_by" and not has_choices(problem.space):
         return False
     if name == "local_after":
-        after = [local_after(problem.space, config, problem.n_initial) for config in (first, last)]
+        after = [begins_after(problem.space, config, problem.n_initial) for config in (first, last)]
         return any(number is not None and problem.most_known > number for number in after)
     if name in SIZES:
         which = SIZES.index(name)
