@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import modeseek as ms
-from modeseek.domain import Domain
+from modeseek.bench.campaign.replication import Work
+from modeseek.branches import Branches
+from modeseek.domain import Domain, has_steps
+from modeseek.fitting import fit_surrogate
 
 CPU = torch.device("cpu")
 FAST = ms.DMSConfig.fast()
@@ -73,3 +76,49 @@ def test_the_papers_preset_follows_its_labels() -> None:
     assert ms.DMSConfig.paper(3).choose_by == ms.DMSConfig.printed(3).choose_by == "label"
     with pytest.raises(ms.ConfigError, match="choose_by"):
         ms.DMSConfig(choose_by="luck")  # type: ignore[arg-type]
+
+
+def test_whole_numbers_with_few_values_are_steps() -> None:
+    space = ms.Space(
+        {
+            "c": ms.Categorical(["a", "b"]),
+            "few": ms.Int(1, 32),
+            "grid": ms.Float(0, 1, step=0.25),
+            "many": ms.Int(0, 32),
+            "one": ms.Int(3, 3),
+            "parent": ms.Int(0, 1),
+            "child": ms.Float(0, 1, when={"parent": 1}),
+        }
+    )
+    domain = Domain.of(space, CPU)
+    assert [space.coordinates[step.coordinate] for step in domain.steps] == ["few", "grid"]
+    assert [len(step.values) for step in domain.steps] == [32, 5]
+    assert not has_steps(ms.Space({"c": ms.Categorical(["a", "b"]), "x": ms.Float(0, 1)}))
+
+
+def test_a_run_that_has_stalled_one_whole_number_off_looks_at_the_next() -> None:
+    """A bowl around n = 4, k = 1, known well at n = 3 alone: side by side with itself, of which one has stalled."""
+    space = ms.Space({"k": ms.Int(0, 3), "n": ms.Int(0, 7), "x": ms.Float(0, 1)})
+    domain = Domain.of(space, CPU)
+    rng = np.random.default_rng(0)
+    points = [{"k": int(rng.integers(4)), "n": int(rng.integers(8)), "x": float(rng.random())} for _ in range(12)]
+    points += [{"k": 1, "n": 3, "x": 0.5 + 0.01 * i} for i in range(-4, 5)]
+    X = torch.from_numpy(np.stack([space.encode(p) for p in points])).expand(2, -1, -1)
+    Y = torch.tensor([-((p["k"] - 1) ** 2) - (p["n"] - 4) ** 2 - 10 * (p["x"] - 0.5) ** 2 for p in points])
+    gp = fit_surrogate(X, Y.double().expand(2, -1), FAST)
+    at = torch.from_numpy(space.encode({"k": 1, "n": 3, "x": 0.5})).expand(2, -1)
+    branches = Branches(gp, (), steps=domain.steps, stalled=torch.tensor([True, False]))
+    stepped, settled = branches.choose(at, X, gp, domain)
+    assert space.decode(stepped.numpy())["n"] == 4
+    assert space.decode(stepped.numpy())["k"] == 1
+    assert torch.equal(settled, at[1])
+
+
+def test_steps_are_for_those_who_ask() -> None:
+    plain, steps = (Work("mixint-f01-i1-d5", method, 0).config for method in ("dms", "dms[choose_by=steps]"))
+    assert plain is not None
+    assert steps is not None
+    assert (plain.choose_by, steps.choose_by) == ("label", "steps")
+    boxed = Work("levy-10", "dms[choose_by=steps]", 0).config
+    assert boxed is not None
+    assert boxed.choose_by == "label"

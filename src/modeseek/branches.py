@@ -17,13 +17,18 @@ the power transform, without which a few very bad outcomes would hide that (docs
 that compete are those of the pseudo-inputs, and those that differ from good ones in one choice: of four parameters
 with five choices each, 500 pseudo-inputs meet half of all branches, most of them once.
 
+Whole numbers and other discrete parameters that have an order are searched as numbers, since climbs find their way
+among them. But once a run has stalled, it may be one step off: the climbs end at the same values, of which most
+observations are, and the process takes the next ones for known. So with `choose_by="steps"` those with few values are
+then compared like choices.
+
 Notation as in surrogate.py; EI = σ h(z), h(z) = φ(z) + zΦ(z), z = (μ − best)/σ.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,6 +52,8 @@ class Branches:
     gp: GP  # that expected improvement is of
     forks: tuple[Fork, ...]  # the parameters whose values make a branch
     conviction: Conviction | None = None
+    steps: tuple[Fork, ...] = ()  # those whose values make one besides where a run has stalled
+    stalled: Tensor | None = None  # b, where that is
 
     def choose(self, x_next: Tensor, x: Tensor, surrogate: Surrogate, domain: Domain) -> Tensor:
         """x_next (b x d), or the best point of another branch where more is to be gained there: b x d.
@@ -56,6 +63,10 @@ class Branches:
             surrogate: that x_next was found on, which knows the constraints, if there are any.
             domain: where to search, and where x_next and x are.
         """
+        if self.steps and self.stalled is not None:
+            settled = replace(self, steps=()).choose(x_next, x, surrogate, domain) if self.forks else x_next
+            stepped = replace(self, forks=self.forks + self.steps, steps=()).choose(x_next, x, surrogate, domain)
+            return torch.where(self.stalled[..., None], stepped, settled)
         x_next = domain.exact(x_next.unsqueeze(-2))
         limits = surrogate if isinstance(surrogate, ImprovementGP) else None
         best = self._best(limits)

@@ -17,7 +17,7 @@ Prior = Literal["log-normal", "gamma", "exact"]
 KernelName = Literal["se", "matern"]
 NetworkInputs = Literal["centred", "unit"]
 Weights = Literal["restart", "continue"]
-Choosing = Literal["improvement", "label"]
+Choosing = Literal["improvement", "steps", "label"]
 Local = Literal["auto"]
 
 
@@ -65,7 +65,8 @@ class DMSConfig:
         noise_prior: of the noise variance: BoTorch's ("log-normal"), or one that also believes in outcomes without
             noise, down to a variance of 1e-6 ("gamma") or of 1e-8 ("exact") of that of the outcomes.
         choose_by: which choices of Categorical parameters come next: those with the greatest expected "improvement"
-            (see branches.py), or those that the "label" μ + ρσ leads to, as with numbers.
+            (see branches.py); "steps": in a run that has stalled also which whole numbers, of parameters with at most
+            32 values; or those that the "label" μ + ρσ leads to, as with numbers.
         one_hill: do without a model where most of the best quarter of the pseudo-inputs lie this close to the best one
             (largest difference of a coordinate, on the unit cube), and go on from that one; 0: never.
         local_after: observations from which on only a box around the best of them is searched, with the nearest

@@ -26,7 +26,7 @@ from modeseek.diffusion.sde import VPSDE
 from modeseek.diffusion.training import Schedule, train
 from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
-from modeseek.exploration import weights
+from modeseek.exploration import has_stalled, weights
 from modeseek.fitting import fit_several, fit_surrogate, informed
 from modeseek.improvement import ImprovementGP
 from modeseek.informed import Belief, Conviction
@@ -133,7 +133,7 @@ def suggest(
         gp = fit_surrogate(X, Y, config, warm, pending, domain.embedding, sem, stack)
         gp = gp if constraints is None else improve_one(gp, X, constraints)
     gp = gp if conviction is None else informed(gp, conviction)
-    branches = _branches(X, Y, config, pending, domain, sem, conviction)
+    branches = _branches(gp, X, Y, config, pending, domain, sem, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
     found = seek(
@@ -152,6 +152,7 @@ def suggest(
 
 
 def _branches(
+    gp: GP | ImprovementGP,
     X: Tensor,
     Y: Tensor,
     config: DMSConfig,
@@ -161,11 +162,17 @@ def _branches(
     conviction: Conviction | None,
 ) -> Branches | None:
     """What decides between choices (branches.py); None where labels do. Arguments as in `suggest`."""
-    forks = tuple(fork for fork in domain.forks if fork.has_children or config.choose_by == "improvement")
-    if not forks or not config.round_inputs or Y.ndim == X.ndim:  # of several objectives, labels compare branches
+    forks = tuple(fork for fork in domain.forks if fork.has_children or config.choose_by != "label")
+    steps, stalled = domain.steps if config.choose_by == "steps" and not isinstance(gp, ImprovementGP) else (), None
+    if steps:
+        expected = 0 if pending is None else pending.shape[-2]
+        stalled = has_stalled(gp.y[..., : gp.y.shape[-1] - expected], X.shape[-1])
+        steps = steps if bool(stalled.any()) else ()
+    if not (forks or steps) or not config.round_inputs or Y.ndim == X.ndim:  # of several objectives, labels compare
         return None
     by_turns = replace(config, warp="never" if config.warp == "never" or X.shape[-2] % 2 == 0 else "power")
-    return Branches(fit_surrogate(X, Y, by_turns, None, pending, domain.embedding, sem), forks, conviction)
+    second = fit_surrogate(X, Y, by_turns, None, pending, domain.embedding, sem)
+    return Branches(second, forks, conviction, steps, stalled)
 
 
 def seek(

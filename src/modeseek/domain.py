@@ -24,6 +24,8 @@ from modeseek.parameters import Categorical
 from modeseek.region import Region
 from modeseek.space import Space
 
+FEW_VALUES = 32  # of a discrete parameter that has an order, for each of them to be looked at
+
 
 class Rounding(NamedTuple):
     """Where parameters are discrete: which points can be evaluated."""
@@ -33,7 +35,7 @@ class Rounding(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """A parameter whose values make branches: one that others depend on, or a choice without order."""
+    """A parameter whose values are compared: one that others depend on, a choice without order, or a few numbers."""
 
     coordinate: int
     values: Tensor  # all coordinates that it can have
@@ -47,12 +49,14 @@ class Domain:
     rounding: Rounding | None = None  # None: all parameters are continuous
     region: Region | None = None  # None: all of the cube
     embedding: Embedding = PLAIN  # how the surrogate sees a point
-    forks: tuple[Fork, ...] = ()
+    forks: tuple[Fork, ...] = ()  # whose values make branches
+    steps: tuple[Fork, ...] = ()  # of the other discrete parameters those with few values
 
     @classmethod
     def of(cls, space: Space, device: torch.device, region: Region | None = None) -> Domain:
         """The domain of a space, or of a region of it."""
-        return cls(rounding_of(space, device, region), region, embedding_of(space, device), forks_of(space, device))
+        rounding, embedding = rounding_of(space, device, region), embedding_of(space, device)
+        return cls(rounding, region, embedding, forks_of(space, device), steps_of(space, device))
 
     def without_rounding(self) -> Domain:
         """The same with every parameter taken for continuous."""
@@ -163,3 +167,18 @@ def forks_of(space: Space, device: torch.device) -> tuple[Fork, ...]:
         for i, name in enumerate(space.coordinates)
         if name in parents or (isinstance(space[name], Categorical) and space[name].size > 1)
     )
+
+
+def steps_of(space: Space, device: torch.device) -> tuple[Fork, ...]:
+    """The discrete parameters of a space that have an order and few values, and that no others depend on."""
+    forks = {fork.coordinate for fork in forks_of(space, device)}
+    return tuple(
+        Fork(i, torch.from_numpy(space[name].centres()).to(device), False)
+        for i, name in enumerate(space.coordinates)
+        if i not in forks and 1 < space[name].size <= FEW_VALUES
+    )
+
+
+def has_steps(space: Space) -> bool:
+    """Whether there are any."""
+    return bool(steps_of(space, torch.device("cpu")))

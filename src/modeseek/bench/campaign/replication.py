@@ -32,6 +32,7 @@ from modeseek.bench.tasks import Problem, find_task
 from modeseek.checks import did_you_mean
 from modeseek.config import DMSConfig
 from modeseek.design import sobol
+from modeseek.domain import has_steps
 from modeseek.embedding import has_choices
 from modeseek.errors import ConfigError
 from modeseek.history import History
@@ -65,8 +66,9 @@ class Work:
     def config(self) -> DMSConfig | None:
         """The DMS configuration that it runs with, None for other methods.
 
-        How choices are made is of no effect where there are none, nor is when to search locally in shorter runs: both
-        are then as in records older than these settings. Where it is of effect, it is said in observations.
+        How values are compared is of no effect where there are none to be compared, nor is when to search locally in
+        shorter runs: both are then as in records older than these settings. Where the latter is of effect, it is said
+        in observations.
         """
         base, changes = parse_method(self.method)
         if base not in PRESETS:
@@ -74,7 +76,7 @@ class Work:
         problem = find_task(self.task)
         config = problem.config(PRESETS[base]) if base in OF_THE_PAPER else PRESETS[base](problem.d)
         config = dataclasses.replace(config, name=self.method, **changes) if changes else config
-        if not has_choices(problem.space):
+        if not (has_choices(problem.space) or (config.choose_by == "steps" and has_steps(problem.space))):
             config = dataclasses.replace(config, choose_by="label")
         first = begins_after(problem.space, config, problem.n_initial)
         is_local = first is not None and problem.most_known > first
