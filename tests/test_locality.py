@@ -311,6 +311,21 @@ def test_presets_and_older_files() -> None:
             ms.DMSConfig(local_after=wrong)  # type: ignore[arg-type]
 
 
+def test_what_is_no_threshold_is_told_what_is() -> None:
+    with pytest.raises(ms.ConfigError, match="a number, \"auto\" or None, not 'Auto'"):
+        ms.DMSConfig(local_after="Auto")  # type: ignore[arg-type]
+
+
+def test_another_point_instead_of_a_rivals_is_in_the_box() -> None:
+    history = history_of(AFTER + 1)
+    at = proposer()
+    near = at.near(history)
+    assert near is not None
+    points = np.stack([at.another_point(history.proposed, number, near) for number in range(20)])
+    assert is_inside(points, near)
+    assert not is_inside(np.stack([at.another_point(history.proposed, number) for number in range(20)]), near)
+
+
 def test_the_more_parameters_the_earlier() -> None:
     default, told = ms.DMSConfig(), ms.DMSConfig(local_after=20)
     assert [default.first_local(d, 10) for d in (1, 4, 5, 10, 20, 200)] == [1000, 1000, 800, 400, 200, 200]

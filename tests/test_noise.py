@@ -19,10 +19,10 @@ import modeseek as ms
 from modeseek.config import DMSConfig
 from modeseek.dms import suggest
 from modeseek.document import to_document, trials_of
-from modeseek.fitting import fit_mapped
+from modeseek.fitting import fit_mapped, fit_surrogate
 from modeseek.improvement import ImprovementGP
 from modeseek.map_fit import fit, log_posterior
-from modeseek.outcome_transforms import MIN_KNOWN_NOISE
+from modeseek.outcome_transforms import MIN_KNOWN_NOISE, mapped_by_standardize
 from modeseek.paths import draw_paths
 from modeseek.priors import Hyperparameters, bounds_of_theta, theta_of
 from modeseek.recommendation import is_noisy
@@ -401,3 +401,29 @@ def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:
     last = result.trials[-1]
     opt.tell_params(last.params, last.value)
     return opt
+
+
+def test_of_many_observations_pending_ones_leave_a_process_that_is_one() -> None:
+    """With a noise variance of 1e-8 the inverse for more than 500 smooth outcomes is rounding error."""
+    X = torch.rand(1, 600, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    Y = -(X[..., 0] - 0.4).square() + 0.1 * torch.sin(3 * X[..., 0])
+    pending = torch.tensor([[[0.2], [0.43], [0.8]]], dtype=torch.float64)
+    gp = fit_surrogate(X, Y, ms.DMSConfig(), pending=pending)
+    assert float(gp.hyperparameters.noise) >= 1e-6
+    assert float(torch.linalg.eigvalsh(gp.inverse).min()) > 0
+    at = torch.linspace(0, 1, 101, dtype=torch.float64)[None, :, None]
+    whole = posterior_of(gp.X, gp.y, gp.hyperparameters, gp.mean, gp.given)
+    for ours, theirs in zip(gp.posterior(at), whole.posterior(at), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
+    few = fit_surrogate(X[:, :500], Y[:, :500], ms.DMSConfig())
+    assert float(few.hyperparameters.noise) < 1e-6
+
+
+def test_exact_outcomes_of_many_are_as_exact_as_an_inverse_can_be() -> None:
+    rng = np.random.default_rng(0)
+    for n in (500, 501):
+        Y = torch.from_numpy(rng.standard_normal((1, n)))
+        _, outcomes = mapped_by_standardize(Y)
+        variance = outcomes.variance(Y, torch.zeros_like(Y))
+        assert variance is not None
+        assert float(variance.max()) == (1e-8 if n == 500 else 1e-6)

@@ -145,7 +145,9 @@ class DMSConfig:
                 f"DMSConfig: one suggestion would take hours with epochs={self.epochs}, K={self.K}, m={self.m}, "
                 f"hidden={self.hidden}, steps={self.steps}, S={self.S}; lower some of them"
             )
-        if self.local_after is not None and self.local_after != "auto":
+        if isinstance(self.local_after, str):
+            _require(self.local_after == "auto", "local_after", 'a number, "auto" or None', self.local_after)
+        elif self.local_after is not None:
             value = whole_number("DMSConfig: local_after", self.local_after, 1)
             object.__setattr__(self, "local_after", value)
         for name in ("rho_stalled", "rho_far"):

@@ -22,7 +22,7 @@ from modeseek.objectives import improve
 from modeseek.outcome_transforms import OutcomeMap, mapped_by_power, mapped_by_standardize, mapped_by_warp
 from modeseek.priors import PRIORS, Hyperparameters
 from modeseek.stacking import Stack
-from modeseek.surrogate import GP, Given
+from modeseek.surrogate import GP, Given, least_noise
 
 EVIDENCE_SIZE = 200  # observations that decide on the power transform, evenly from first to last
 
@@ -63,14 +63,16 @@ def fit_mapped(
     sem: Tensor | None = None,
 ) -> tuple[GP, OutcomeMap]:
     """The GP on the outcomes as the settings have them, and the map between its units and theirs."""
-    given = _given(config, embedding)
+    given = _given(config, embedding, X.shape[-2])
     y, outcomes = _shaped(X, Y, config.warp, given)
     known = None if sem is None else outcomes.variance(Y, sem)
     return fit(X, y, warm, given=given._replace(known_noise=known)), outcomes
 
 
-def _given(config: DMSConfig, embedding: Embedding) -> Given:
-    return Given(embedding.with_kernel(KERNELS[config.kernel]), PRIORS[config.noise_prior])
+def _given(config: DMSConfig, embedding: Embedding, n: int) -> Given:
+    prior = PRIORS[config.noise_prior]
+    prior = prior._replace(least=least_noise(n, prior.least))
+    return Given(embedding.with_kernel(KERNELS[config.kernel]), prior)
 
 
 def _shaped(X: Tensor, Y: Tensor, warping: Warping, given: Given) -> tuple[Tensor, OutcomeMap]:
@@ -107,7 +109,7 @@ def fit_several(
         reference=reference,
         warm=warm,
         pending=pending,
-        given=_given(config, domain.embedding),
+        given=_given(config, domain.embedding, X.shape[-2]),
         sem=sem,
     )
 

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from modeseek.surrogate import least_noise
+
 # Good values are what a run is for: they are drawn in only where the others would drown in rounding error.
 GOOD_OUTLIER = 2e4
 BAD_OUTLIER = 60.0
@@ -98,7 +100,8 @@ class OutcomeMap(NamedTuple):
             return None
         # Without a shape to follow the map is a straight line, also for the worst outcome, below which `apply` ends.
         spread = self.first.shrink(sem) if self.power is None else (self.apply(Y + sem) - self.apply(Y - sem)) / 2
-        variance = spread.nan_to_num(nan=0.0).clamp_max(LARGEST_SPREAD).square().clamp_min(MIN_KNOWN_NOISE)
+        variance = spread.nan_to_num(nan=0.0).clamp_max(LARGEST_SPREAD).square()
+        variance = variance.clamp_min(least_noise(Y.shape[-1], MIN_KNOWN_NOISE))
         return torch.where(sem.isnan(), torch.nan, variance)
 
     def inverse(self, y: Tensor) -> Tensor:

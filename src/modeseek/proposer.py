@@ -167,9 +167,9 @@ class Proposer:
         """The points (n x d) as they can be evaluated, without those that cannot."""
         return self.space.snap(points) if self.region is None else self.region.settle(points)
 
-    def another_point(self, known: Array, number: int) -> Array:
-        """A random point (d) that is not known; SpaceExhausted when there is none."""
-        return np.asarray(remaining(self.space, known, self.rng(number), self.region)[0])
+    def another_point(self, known: Array, number: int, near: Neighbourhood | None = None) -> Array:
+        """A random point (d), of a box if there is one, that is not known; SpaceExhausted when there is none."""
+        return np.asarray(remaining(self.space, known, self.rng(number), self.region, near)[0])
 
     def rng(self, number: int) -> np.random.Generator:
         """For choices among points, of trial `number`."""

@@ -24,7 +24,7 @@ from modeseek.pseudo import polish, pseudo_dataset
 from modeseek.sampled_optimum import recommended
 from modeseek.settings import Stream, generator
 from modeseek.space import Space
-from modeseek.surrogate import GP, MANY
+from modeseek.surrogate import GP, MANY, least_noise
 from modeseek.trials import Trial
 from modeseek.typing import Array, Params
 
@@ -71,7 +71,7 @@ def is_noisy(gp: GP) -> bool:
     each with its best length-scales. Else a posterior mean that is not the observed value is the model's error.
     """
     if (known := gp.given.known_noise) is not None:
-        return not bool((known <= MIN_KNOWN_NOISE).all())
+        return not bool((known <= least_noise(known.shape[-1], MIN_KNOWN_NOISE)).all())
     X, y = evenly(gp.X, gp.y, MANY)
     fitted = fit(X, y, gp.hyperparameters, given=gp.given)
     without = gp.given._replace(known_noise=torch.full_like(y, MIN_KNOWN_NOISE))

@@ -33,6 +33,7 @@ from modeseek.linalg import bordered, inverse_of, with_diagonal
 from modeseek.priors import LOG_NORMAL, Hyperparameters, NoisePrior, prior_mode
 
 MANY = 500  # observations; with more, docs/speed.md has what is saved, and what changes
+LEAST_NOISE_OF_MANY = 1e-6  # a variance; with less the inverse for so many has rounding errors that show
 MIN_VARIANCE = 1e-12  # under it the posterior variance is rounding error
 
 Rho: TypeAlias = float | Tensor  # the weight of σ, one for all or b x 1
@@ -83,6 +84,11 @@ class Given(NamedTuple):
 
 
 USUAL = Given()
+
+
+def least_noise(n: int, otherwise: float) -> float:
+    """The least variance of the noise that a process on n observations takes."""
+    return max(otherwise, LEAST_NOISE_OF_MANY) if n > MANY else otherwise
 
 
 class Moments(NamedTuple):

@@ -271,6 +271,12 @@ def test_saved_and_resumed(tmp_path: Path) -> None:
     assert ask(one)[0] == 9
 
 
+def test_a_node_of_an_older_file_has_the_settings_that_it_was_saved_with() -> None:
+    config = {name: value for name, value in vars(TRAINED).items() if name not in ("local_after", "noise_prior")}
+    older = DMSNode.deserialize_init_args({"seed": 0, "config": config})["config"]
+    assert (older.local_after, older.noise_prior) == (None, "log-normal")
+
+
 def test_a_prior_that_is_no_dict_is_refused() -> None:
     with pytest.raises(ConfigError, match="prior must be a dict"):
         DMSNode(seed=0, prior=["lr"])  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import numpy as np
 
 from modeseek.beliefs import Normal
 from modeseek.checks import missing_extra
-from modeseek.config import DMSConfig
+from modeseek.config import DMSConfig, with_younger_settings
 from modeseek.errors import ConfigError, ParameterError, SpaceError, SpaceExhausted
 from modeseek.fronts import MOST
 from modeseek.history import History
@@ -138,7 +138,7 @@ class DMSNode(Configured, ExternalGenerationNode):
     @classmethod
     def deserialize_init_args(cls, args: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
         """The constructor's arguments from what `_to_json` wrote."""
-        return {**args, "config": DMSConfig(**args["config"])}
+        return {**args, "config": DMSConfig(**with_younger_settings(args["config"]))}
 
 
 def _to_json(node: DMSNode) -> dict[str, Any]:

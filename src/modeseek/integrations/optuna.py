@@ -296,8 +296,9 @@ class DMSSampler(Configured, BaseSampler):
     def _sample(self, study: Study, trial: FrozenTrial, codec: Codec) -> dict[str, Any]:
         """Choose, announce, look again: another worker may have announced the same point at the same time.
 
-        Whoever sees that moves to a random point that is free. Of two that announce one point at least one sees it.
-        Two that climbed the same optimum, each without knowing of the other, are at one point nearly.
+        Whoever sees that moves to a random point that is free, of the box where proposals come from one. Of two that
+        announce one point at least one sees it. Two that climbed the same optimum, each without knowing of the other,
+        are at one point nearly.
         """
         proposer = self._proposer(study, codec)
         fixed = codec.fixed(self._fixed, trial)
@@ -312,11 +313,12 @@ class DMSSampler(Configured, BaseSampler):
         while True:
             announce(study, trial, codec.internal(point))
             now = codec.read(study, trial)
-            rivals = fresh(now.pending, pending)
-            if len(fresh(point[None], now.proposed)) and len(fresh(point[None], rivals, TOO_CLOSE)):
+            near = proposer.near(now)
+            rivals, too_close = fresh(now.pending, pending), TOO_CLOSE if near is None else TOO_CLOSE * near.side
+            if len(fresh(point[None], now.proposed)) and len(fresh(point[None], rivals, too_close)):
                 return codec.params(point)
             try:
-                point = proposer.another_point(np.concatenate([now.proposed, point[None]]), trial.number)
+                point = proposer.another_point(np.concatenate([now.proposed, point[None]]), trial.number, near)
             except SpaceExhausted:
                 return codec.params(point)
 
