@@ -317,6 +317,7 @@ def rounds_of(
     noise: Tensor | None = None,
     device: str = "cpu",
     seconds: float = math.inf,
+    config: DMSConfig | None = None,
 ) -> Course:
     """Rounds of q proposals from a design.
 
@@ -325,10 +326,13 @@ def rounds_of(
         X: b x n x d, the design.
         noise: b, standard deviations; None: none.
         seconds: no round begins after so many.
+        config: other settings than the default's.
     """
     b, _, d = X.shape
     space = Space.box([0] * d, [1] * d)
-    proposers = [Proposer(space, Settings.of(seed=i, n_initial=X.shape[1], device=device)) for i in range(b)]
+    proposers = [
+        Proposer(space, Settings.of(seed=i, n_initial=X.shape[1], device=device, config=config)) for i in range(b)
+    ]
     rng = [np.random.default_rng([7, i]) for i in range(b)]
 
     def observe(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,7 @@ import torch
 from botorch.test_functions import synthetic
 from torch import Tensor
 
+from modeseek import DMSConfig
 from studies.batch_policies import rounds_of
 
 SEEDS, DESIGN, Q, ROUNDS, DISTANCE = 5, 100, 100, 10, 0.5
@@ -91,21 +92,25 @@ class Task:
         return points[:DESIGN]
 
 
-def run(policy: str, d: int, shifted: bool, device: str) -> list[dict[str, object]]:
+def run(
+    policy: str, d: int, shifted: bool, device: str, local_after: int | None = None, seeds: int = SEEDS
+) -> list[dict[str, object]]:
     """All tasks of one size side by side; a line per task."""
-    tasks = [Task(name, d, seed, shifted) for name in OF_SIZE[d] for seed in range(SEEDS)]
+    tasks = [Task(name, d, seed, shifted) for name in OF_SIZE[d] for seed in range(seeds)]
+    config = DMSConfig() if local_after is None else DMSConfig(local_after=local_after)
     objectives = [task.objective()[0] for task in tasks]
 
     def values(x: Tensor) -> Tensor:
         return torch.stack([objective(row) for objective, row in zip(objectives, x, strict=True)])
 
-    course = rounds_of(policy, values, torch.stack([task.design() for task in tasks]), Q, ROUNDS, device=device)
+    design = torch.stack([task.design() for task in tasks])
+    course = rounds_of(policy, values, design, Q, ROUNDS, device=device, config=config)
     best = np.maximum.accumulate(np.array(course.best(DESIGN, Q)), 0)  # rounds + 1 x tasks
     goal = np.array([task.optimum for task in tasks])
     share = (best - best[0]) / (goal - best[0])
     lines: list[dict[str, object]] = []
     for i, name in enumerate(OF_SIZE[d]):
-        rows = slice(i * SEEDS, (i + 1) * SEEDS)
+        rows = slice(i * seeds, (i + 1) * seeds)
         of_task = {"task": name, "d": d, "shifted": shifted, "policy": policy}
         regret = (goal[rows] - best[-1, rows]).round(5).tolist()
         lines.append({**of_task, "share": share[:, rows].mean(-1).round(4).tolist(), "regret": regret})
@@ -133,6 +138,8 @@ def main() -> None:
     parser.add_argument("--policy", default="ask")
     parser.add_argument("--d", default=",".join(map(str, OF_SIZE)))
     parser.add_argument("--shifted", action="store_true")
+    parser.add_argument("--local-after", type=int, help="observations from which on a box is searched, as in DMSConfig")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path, default=Path("beebo.jsonl"))
     parser.add_argument("--show", type=Path)
@@ -143,11 +150,12 @@ def main() -> None:
     done = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     for d in map(int, options.d.split(",")):
         for policy in options.policy.split(","):
-            key = {"d": d, "shifted": options.shifted, "policy": policy}
+            name = policy if options.local_after is None else f"{policy}:{options.local_after}"
+            key = {"d": d, "shifted": options.shifted, "policy": name}
             if not any(key.items() <= row.items() for row in done):
-                lines = run(policy, d, options.shifted, options.device)
+                lines = run(policy, d, options.shifted, options.device, options.local_after, options.seeds)
                 with options.out.open("a") as file:
-                    file.writelines(json.dumps(line) + "\n" for line in lines)
+                    file.writelines(json.dumps(line | key) + "\n" for line in lines)
 
 
 if __name__ == "__main__":
