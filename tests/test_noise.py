@@ -417,6 +417,9 @@ def test_of_many_observations_pending_ones_leave_a_process_that_is_one() -> None
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=0)
     few = fit_surrogate(X[:, :500], Y[:, :500], ms.DMSConfig())
     assert float(few.hyperparameters.noise) < 1e-6
+    grown = few.condition(X[:, 500:501]).condition(pending)  # by now of more than 500, with as little noise
+    assert float(torch.linalg.eigvalsh(grown.inverse).min()) > 0
+    assert float(torch.linalg.eigvalsh(grown.inverse).max()) < 1.1 / float(few.hyperparameters.noise)
 
 
 def test_exact_outcomes_of_many_are_as_exact_as_an_inverse_can_be() -> None:

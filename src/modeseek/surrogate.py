@@ -187,7 +187,7 @@ class GP:
         at = self.moments(x)
         X, y = torch.cat([self.X, x], -2), torch.cat([self.y, at.mu], -1)
         given = self.given.with_fitted_noise(at.mu)
-        if self.X.shape[-2] > MANY:
+        if self.X.shape[-2] > MANY and self.given.prior.least >= LEAST_NOISE_OF_MANY:
             corner = with_diagonal(self.kernel(x, x), self.hyperparameters.noise[..., None])
             inverse = bordered(self.inverse, at.k, at.v, corner)
             alpha = torch.cat([self.alpha, torch.zeros_like(at.mu)], -1)  # what is expected changes no expectation
