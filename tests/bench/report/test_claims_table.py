@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +14,9 @@ from modeseek.bench.campaign.records import Record, Store
 from modeseek.bench.measure import theory
 from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods import variants
-from modeseek.bench.report import ablations, claims, presets
-from modeseek.bench.report.claims import Evidence
+from modeseek.bench.report import ablation_claims, ablations, claims, presets, regret_claims
 from modeseek.bench.report.curves import Gathered, gather
+from modeseek.bench.report.finding import HIGH, Evidence
 
 Make = Callable[[str, str, int, float], Record]
 ROOT = Path(__file__).parents[3]
@@ -55,15 +56,35 @@ def test_a_count_of_many_tests_is_corrected(tmp_path: Path, make_record: Make) -
     assert (two.count("better"), two.count("better", True)) == (2, 0)
 
 
+def test_a_reading_that_mostly_has_no_model_says_so(tmp_path: Path, make_record: Make) -> None:
+    store = Store(tmp_path)
+    for task, without in zip(TASKS, (3, 1), strict=True):
+        for replication in range(6):
+            record = make_record(task, "dms-printed", replication, 1.0)
+            store.append(dataclasses.replace(record, fell_back=[i < without for i in range(4)]))
+            store.append(make_record(task, "dms-paper", replication, 1.0))
+            store.append(make_record(task, "ei", replication, 1.0))
+    of = gather(store)
+    printed, paper, *_ = regret_claims.judge(Evidence(of, {}, {}, tmp_path))
+    assert "no model in 50 % of the iterations (mean over tasks; 25 % on shekel-4, 75 % on griewank-3)" in printed.found
+    assert "is not recorded" in paper.found
+    alone = presets.without_model_table({"griewank-3": of["griewank-3"]})
+    assert [list(line) for line in alone.cells] == [["dms-printed", "75"]]
+    assert (
+        "75 % of the iterations on griewank-3"
+        in next(regret_claims.judge(Evidence({"griewank-3": of["griewank-3"]}, {}, {}, tmp_path))).found
+    )
+
+
 def test_claims_about_ablations_follow_the_tests_and_not_the_means(tmp_path: Path, make_record: Make) -> None:
     levels: dict[tuple[str, str], float] = {}
     for task in variants.ABLATION_TASKS:
         levels |= {(task, method): 0.1 for method in variants.ablations(task)}
         levels |= {(task, "dms-paper[K=0]"): 0.2, (task, "dms-paper[rho=3]"): 1.0}
-        levels[task, "dms-paper[train_on=observed]"] = 1.0 if task == claims.HIGH else 0.01
+        levels[task, "dms-paper[train_on=observed]"] = 1.0 if task == HIGH else 0.01
     of = gathered(tmp_path, make_record, levels)
     of["levy-10"]["dms-paper"].regret[0, -1] = 1e6  # one stuck run makes the preset's mean the worst of all
-    found = {f.claim: f for f in claims._ablations(Evidence({}, {}, ablations.split(of).ablated, tmp_path))}
+    found = {f.claim: f for f in ablation_claims.judge(Evidence({}, {}, ablations.split(of).ablated, tmp_path))}
     status = {claim.split(" ")[0]: f.status for claim, f in found.items()}
     assert status["Without"] == "partly", "worse on Levy-10 alone"
     assert status["Short-run"] == "reproduced"

@@ -63,6 +63,21 @@ def test_the_table_judges_each_step_by_the_one_before(
     assert table.cells[1][1].endswith("better*")
 
 
+def test_the_table_says_how_often_there_was_no_model(
+    tmp_path: Path, make_record: Callable[[str, str, int, float], Record]
+) -> None:
+    store = Store(tmp_path)
+    printed, step, *_ = variants.departures(TASK)
+    for replication in range(4):
+        record = make_record(TASK, printed, replication, 1.0)
+        store.append(dataclasses.replace(record, fell_back=[replication == 0, True]))
+        store.append(make_record(TASK, step, replication, 1.0))
+    departed = ablations.split(gather(store)).departed
+    table = departures.table(departed)
+    assert [line[-1] for line in table.cells] == ["62", "–"], "five of eight iterations, and not recorded"
+    assert [row["without a model"] for row in table.rows] == pytest.approx([0.625, np.nan], nan_ok=True)
+
+
 def test_holms_correction_is_that_of_an_independent_computation() -> None:
     p = np.random.default_rng(0).random(20) ** 3
     by_definition = [min(1.0, max((20 - j) * q for j, q in enumerate(np.sort(p)) if q <= one)) for one in p]

@@ -5,6 +5,7 @@ Regret is simple regret without noise over evaluations: the optimum minus the be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -38,6 +39,7 @@ class Curves:
     replications: tuple[int, ...]
     regret: Array  # replications x evaluations
     n_initial: int
+    without_model: float = math.nan  # share of iterations without a diffusion model; NaN: not DMS, or not recorded
 
     @property
     def final(self) -> Array:
@@ -81,8 +83,14 @@ def gather(records: Iterable[Record]) -> Gathered:
             replications=tuple(record.replication for record in same),
             regret=np.maximum(_optimum(same[0]) - np.maximum.accumulate(values, axis=1), 0.0),
             n_initial=same[0].n_initial,
+            without_model=_without_model(same),
         )
     return {task: {method: found[task][method] for method in in_order(found[task])} for task in tasks_in_order(found)}
+
+
+def _without_model(records: Iterable[Record]) -> float:
+    known = [fell_back for record in records for fell_back in record.fell_back or ()]
+    return sum(known) / len(known) if known else math.nan
 
 
 def tasks_in_order(tasks: Iterable[str]) -> list[str]:

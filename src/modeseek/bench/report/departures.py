@@ -6,14 +6,16 @@ import math
 
 from modeseek.bench.methods.variants import PRINTED, departures
 from modeseek.bench.report.curves import LEVEL, Curves, Gathered, holm, is_known, p_value, verdict
-from modeseek.bench.report.table import Row, Table, mean_and_error, plus_minus
+from modeseek.bench.report.table import Row, Table, mean_and_error, percent, plus_minus
 
 VERDICTS = ("better", "level", "worse")
 NOTE = (
     f"From `{PRINTED}`, the paper's text to the letter, by way of `dms-paper`, its usual reading, to the default: each "
     "line has one point more than the line above it. Final regret, mean ± standard error; better, worse: than the line "
     "above (Wilcoxon signed-rank over replications, 5 %); a star where that holds with Holm's correction for all tests "
-    "of the table."
+    "of the table. Without a model: the share of iterations, task by task, that evaluated the best pseudo-input "
+    "because the model's loss or samples were not finite, all pseudo-inputs were one point, or one hill (a dash: not "
+    "recorded, or no step on that task)."
 )
 
 
@@ -44,8 +46,9 @@ def table(gathered: Gathered) -> Table:
     for point in points:
         of_point = [by_place.get((point, task)) for task in gathered]
         counts = [sum(row is not None and row["beside the one before"] == v for row in of_point) for v in VERDICTS]
-        cells.append([point, *map(_cell, of_point), " / ".join(map(str, counts)) if any(counts) else ""])
-    return Table(["with", *gathered, "better / level / worse"], cells, rows)
+        without = " / ".join(percent(float(row["without a model"]) if row else math.nan) for row in of_point)
+        cells.append([point, *map(_cell, of_point), " / ".join(map(str, counts)) if any(counts) else "", without])
+    return Table(["with", *gathered, "better / level / worse", "without a model, %"], cells, rows)
 
 
 def _rows(task: str, of: dict[str, Curves]) -> list[Row]:
@@ -68,6 +71,7 @@ def _rows(task: str, of: dict[str, Curves]) -> list[Row]:
                 "p": math.nan if before is None else p_value(curves, before),
                 "beside the one before": "" if before is None else verdict(curves, before, "final") or "",
                 "p by Holm": math.nan,
+                "without a model": curves.without_model,
             }
         )
         before = curves

@@ -22,7 +22,7 @@ from modeseek.bench.report.curves import (
     p_value,
     verdict,
 )
-from modeseek.bench.report.table import Row, Table
+from modeseek.bench.report.table import Row, Table, percent
 
 READINGS = (PRINTED, PRESET, DEFAULT)
 BASELINES = ("pi", "ei", "ucb", "ts", "gibbon", "jes", "pes")  # the paper's
@@ -132,6 +132,31 @@ def late_progress(gathered: Gathered, method: str) -> float:
             start = curves.n_initial + (len(mean) - curves.n_initial) * 3 // 4
             shares.append(mean[-1] / mean[start - 1])
     return float(np.median(shares)) if shares else math.nan
+
+
+WITHOUT_MODEL = (
+    "Share of its iterations, in percent, in which a reading had no diffusion model and evaluated the best "
+    "pseudo-input: with `dms-printed` because the loss or a sample was not finite, with `dms-paper` also where all "
+    "pseudo-inputs were one point, with `dms` also where they were on one hill. A dash: the records are from before it "
+    "was written down."
+)
+
+
+def shares_without_model(gathered: Gathered, reading: str) -> dict[str, float]:
+    """How many of a reading's iterations had no model, by task; of the tasks whose records say it."""
+    shares = {task: of[reading].without_model for task, of in gathered.items() if reading in of}
+    return {task: share for task, share in shares.items() if not math.isnan(share)}
+
+
+def without_model_table(gathered: Gathered) -> Table:
+    """A line per reading, a column per task."""
+    cells, rows = [], list[Row]()
+    for reading in READINGS:
+        shares = shares_without_model(gathered, reading)
+        if shares:
+            cells.append([reading, *(percent(shares.get(task, math.nan)) for task in gathered)])
+            rows += [{"method": reading, "task": task, "without a model": share} for task, share in shares.items()]
+    return Table(["method", *gathered], cells, rows)
 
 
 AGREEMENT = (

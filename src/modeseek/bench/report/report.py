@@ -27,6 +27,7 @@ from modeseek.bench.report import (
     theory,
 )
 from modeseek.bench.report.curves import MIN_PAIRS, REFERENCE, Gathered, gather, in_order
+from modeseek.bench.report.finding import Evidence
 from modeseek.bench.report.scoreboard import place_of
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.summary import BEST_OF_OTHERS, against_table, out_of_reach, summary_table
@@ -163,14 +164,16 @@ def _of_figures(gathered: Gathered) -> tuple[Gathered, Gathered]:
 def _on_the_paper(compared: Gathered, ablated: Gathered, results: Path) -> list[Section]:
     """What became of the paper's claims."""
     synthetic, real = _of_figures(compared)
-    found = claims.table(claims.Evidence(synthetic, real, ablated, results))
+    found = claims.table(Evidence(synthetic, real, ablated, results))
     readings = presets.table(presets.groups_of(synthetic, real))
+    without_model = presets.without_model_table(synthetic | real)
     agreement = presets.agreement(compared)
     return [
         Section(name, title, note, of)
         for name, title, note, of in (
             ("claims", "The paper's claims", claims.NOTE, found),
             ("readings", "The paper's method against its baselines", presets.NOTE, readings),
+            ("without-model", "Iterations without a diffusion model", presets.WITHOUT_MODEL, without_model),
             ("agreement", "Batched functions beside BoTorch's", presets.AGREEMENT, agreement),
         )
         if of.cells

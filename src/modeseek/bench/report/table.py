@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,3 +45,8 @@ def mean_and_error(sample: Array) -> tuple[float, float]:
 def plus_minus(mean: float, error: float) -> str:
     """For a cell."""
     return f"{mean:.3g}" if np.isnan(error) else f"{mean:.3g} ± {error:.2g}"
+
+
+def percent(share: float) -> str:
+    """For a cell; a dash for a share that is not known."""
+    return "–" if math.isnan(share) else f"{100 * share:.0f}"
