@@ -17,10 +17,12 @@ CLAIMS = ROOT / "docs/results/claims.csv"
 
 def table(rows: Iterable[dict[str, str]]) -> str:
     """A line per claim."""
-    lines = ["| # | claim | in the paper | reproduced? | found here | command |", "|---|---|---|---|---|---|"]
+    header = ("#", "claim", "in the paper", "read as", "reproduced?", "found here", "command")
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for row in rows:
-        status = row["status"] if row["status"] == "partly" else f"**{row['status']}**"
-        cells = [row["number"], row["claim"], row["place"], status, row["found"], f"`modeseek bench {row['command']}`"]
+        status = row["status"] if row["status"] in ("partly", "open") else f"**{row['status']}**"
+        command = f"`modeseek bench {row['command']}`"
+        cells = [row["number"], row["claim"], row["place"], row["reading"], status, row["found"], command]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

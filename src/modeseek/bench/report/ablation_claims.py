@@ -6,11 +6,27 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from scipy import stats
 
 from modeseek.bench.methods.variants import PRESET, ablation, values
-from modeseek.bench.report.curves import LEVEL, Curves, Gathered, Measure, holm, p_value, verdict
+from modeseek.bench.report.curves import (
+    LEVEL,
+    MEASURES,
+    REGRET_FLOOR,
+    Curves,
+    Gathered,
+    Measure,
+    Verdict,
+    difference,
+    holm,
+    judged,
+    paired,
+)
 from modeseek.bench.report.finding import HIGH, LOW, Evidence, Finding, Status
+from modeseek.bench.report.intervals import Interval, shift
+from modeseek.typing import Array
 
+LITTLE = 2.0  # times as much regret, or half of it, is the most that counts as a little effect
 _ABLATIONS = "run --task styblinski-tang-2,levy-10 --method ablations"
 
 
@@ -37,14 +53,12 @@ def _variant(of: Gathered, task: str, setting: str, value: Any) -> Curves | None
     return of[task].get(ablation(task, setting, value))
 
 
-def _judged(of: Gathered, setting: str, value: Any, tasks: Sequence[str], what: Measure = "final") -> dict[str, str]:
+def _judged(
+    of: Gathered, setting: str, value: Any, tasks: Sequence[str], what: Measure = "final"
+) -> dict[str, Verdict]:
     """The value beside the paper's, by task, with Holm's correction over these tasks."""
     pairs = {task: (c, of[task][PRESET]) for task in tasks if (c := _variant(of, task, setting, value)) is not None}
-    corrected = holm([p_value(*pair, what) for pair in pairs.values()])
-    return {
-        task: (verdict(*pair, what) or "level") if p < LEVEL else "level"
-        for (task, pair), p in zip(pairs.items(), corrected, strict=True)
-    }
+    return judged({task: difference(*pair, what) for task, pair in pairs.items()}).corrected
 
 
 def _medians(of: Gathered, setting: str, task: str) -> str:
@@ -71,19 +85,21 @@ def _worse_on_both(
 
 
 def _worst_of_all(of: Gathered, setting: str, value: Any, claim: str, place: str) -> Iterator[Finding]:
-    """Whether a value is worse than each of the others on both tasks."""
-    lost: dict[str, list[bool]] = {}
-    for task in (LOW, HIGH):
-        worst = _variant(of, task, setting, value)
-        others = [c for v in values(task, setting) if v != value and (c := _variant(of, task, setting, v)) is not None]
-        if worst is None or not others:
-            return
-        corrected = holm([p_value(worst, other) for other in others])
-        lost[task] = [
-            p < LEVEL and verdict(worst, other, "final") == "worse" for other, p in zip(others, corrected, strict=True)
-        ]
-    every = [all(of_task) for of_task in lost.values()]
-    status: Status = "reproduced" if all(every) else "partly" if any(map(any, lost.values())) else "not"
+    """Whether a value is worse than each of the others on both tasks, with Holm's correction over all of these."""
+    differences = {
+        (task, other): difference(worst, c, "final")
+        for task in (LOW, HIGH)
+        for other in values(task, setting)
+        if other != value
+        and (c := _variant(of, task, setting, other)) is not None
+        and (worst := _variant(of, task, setting, value)) is not None
+    }
+    found = judged(differences).corrected
+    if len({task for task, _ in found}) < 2:
+        return
+    lost = {task: [v == "worse" for (t, _), v in found.items() if t == task] for task in (LOW, HIGH)}
+    every = [lost_on for of_task in lost.values() for lost_on in of_task]
+    status: Status = "reproduced" if all(every) else "partly" if any(every) else "not"
     counts = ", ".join(
         f"worse than {sum(of_task)} of {len(of_task)} other values on {task}" for task, of_task in lost.items()
     )
@@ -91,15 +107,34 @@ def _worst_of_all(of: Gathered, setting: str, value: Any, claim: str, place: str
 
 
 def _more_on_high(of: Gathered, setting: str, value: Any, claim: str, place: str) -> Iterator[Finding]:
-    ratios = {}
-    for task in (LOW, HIGH):
-        without = _variant(of, task, setting, value)
-        if without is None:
-            return
-        ratios[task] = float(np.median(without.final) / np.median(of[task][PRESET].final))
-    status: Status = "reproduced" if ratios[HIGH] > max(ratios[LOW], 1) else "not"
-    text = ", ".join(f"median final regret without it ×{ratio:.2f} on {task}" for task, ratio in ratios.items())
-    yield Finding(claim, place, status, text, _ABLATIONS)
+    """Whether the value costs more on Levy-10, in log regret: a test of two independent samples, one per task."""
+    p, texts, more = [], [], []
+    for what, when in MEASURES.items():
+        costs = []
+        for task in (LOW, HIGH):
+            without = _variant(of, task, setting, value)
+            if without is None:
+                return
+            costs.append(_log_ratio(without, of[task][PRESET], what))
+        p.append(float(stats.mannwhitneyu(costs[0], costs[1]).pvalue))
+        medians = [float(np.median(cost)) for cost in costs]
+        more.append(medians[1] > medians[0])
+        of_tasks = ", ".join(f"×{10**m:.3g} on {task}" for m, task in zip(medians, (LOW, HIGH), strict=True))
+        texts.append(f"regret without it {when} {of_tasks}")
+    corrected = holm(p)
+    higher = [q < LEVEL and is_more for q, is_more in zip(corrected, more, strict=True)]
+    status: Status = "reproduced" if all(higher) else "partly" if any(higher) else "not"
+    text = "; ".join(f"{text} (p = {q:.2g})" for text, q in zip(texts, corrected, strict=True))
+    found = f"median over replications of {text}; Mann and Whitney's test of the two tasks, with Holm's correction"
+    yield Finding(claim, place, status, found, _ABLATIONS)
+
+
+def _log_ratio(curves: Curves, reference: Curves, what: Measure) -> Array:
+    """Of each replication that both have: log10 of regret at the end, or its mean all along, minus the reference's."""
+    if what == "area":
+        return difference(curves, reference, what)
+    a, b = (np.log10(np.maximum(x, REGRET_FLOOR)) for x in paired(curves, reference, what))
+    return np.asarray(a - b)
 
 
 def _worse_on(
@@ -112,14 +147,36 @@ def _worse_on(
 
 
 def _level_everywhere(of: Gathered, setting: str, claim: str, place: str) -> Iterator[Finding]:
-    judged = [
-        v
+    """Whether all values of a setting are as good as the paper's: no test tells them apart and the data exclude that
+    regret is more than LITTLE times as high or as low."""
+    differences = {
+        (task, value, what): _log_ratio(c, of[task][PRESET], what)
         for task in (LOW, HIGH)
         for value in values(task, setting)
-        if ablation(task, setting, value) != PRESET
-        for v in _judged(of, setting, value, (task,)).values()
-    ]
-    if judged:
-        status: Status = "reproduced" if set(judged) == {"level"} else "not"
-        text = f"{judged.count('level')} of {len(judged)} other values are level; {_both_medians(of, setting)}"
-        yield Finding(claim, place, status, text, _ABLATIONS)
+        if (c := _variant(of, task, setting, value)) is not None and c is not of[task][PRESET]
+        for what in MEASURES
+    }
+    found = judged(differences).corrected
+    if not found:
+        return
+    intervals = {key: shift(differences[key], LEVEL / len(found)) for key in found}
+    apart = [key for key, v in found.items() if v != "level"]
+    unsure = [key for key, interval in intervals.items() if not interval.within(np.log10(LITTLE))]
+    status: Status = "not" if apart else "open" if unsure else "reproduced"
+    text = (
+        f"{len(found) - len(apart)} of {len(found)} comparisons with the paper's value, at the end and all along, are "
+        f"level, and {len(found) - len(unsure)} exclude regret {LITTLE:g} times as high or as low (a little here). "
+        f"Regret by that of the paper's value, all simultaneous {100 * (1 - LEVEL):.0f} % intervals (Hodges and "
+        f"Lehmann's) together: {_hulls(intervals)}"
+    )
+    yield Finding(claim, place, status, text, _ABLATIONS)
+
+
+def _hulls(intervals: dict[tuple[str, Any, Measure], Interval]) -> str:
+    """From the least to the greatest ratio of regret on each task, at the end and all along."""
+    texts = []
+    for task, what in dict.fromkeys((task, what) for task, _, what in intervals):
+        of = [i for (t, _, w), i in intervals.items() if (t, w) == (task, what)]
+        low, high = min(i.low for i in of), max(i.high for i in of)
+        texts.append(f"×{10**low:.2g} to ×{10**high:.2g} on {task} {MEASURES[what]}")
+    return ", ".join(texts)

@@ -1,20 +1,22 @@
 """Every claim of the paper that can be counted: reproduced, partly, or not, with the number and the command.
 
 A claim about regret is judged by tests (Wilcoxon signed-rank over replications, 5 %, with Holm's correction over the
-tests that it rests on), a claim about sizes and speeds by the numbers themselves. What is not measured has no line.
+tests of a count), that something has little effect by what the records exclude, a claim about sizes and speeds by the
+numbers themselves. What is not measured has no line.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from modeseek.bench.measure import distribution, theory
 from modeseek.bench.measure.measurements import Measurement, as_written, read
 from modeseek.bench.measure.seconds import OUR_PATHS, PAPERS_DMS
-from modeseek.bench.methods.variants import PRESET
+from modeseek.bench.methods.variants import DEFAULT, PRESET
 from modeseek.bench.report import ablation_claims, regret_claims
 from modeseek.bench.report.cost import exponents
 from modeseek.bench.report.finding import Evidence, Finding, Status
@@ -22,21 +24,27 @@ from modeseek.bench.report.table import Row, Table
 from modeseek.bench.report.theory import ROUNDING
 
 NOTE = (
-    "Each claim of the paper that can be counted, as far as there are records: where it stands, whether it is "
-    "reproduced, and the numbers. Tests are Wilcoxon's signed-rank test over replications at 5 %, with Holm's "
-    "correction over the tests of a claim. Claims about the method are judged by `dms-printed`, the text to the "
-    "letter, and by `dms-paper`, its usual reading."
+    "Each claim of the paper that can be counted, as far as there are records: where it stands, how the method was "
+    "read, whether it is reproduced (open: the records do not suffice), and the numbers. Tests are Wilcoxon's "
+    "signed-rank test over replications at 5 %, where nothing else is said, with Holm's correction over the tests of a "
+    "count. `dms-printed` is the text to the letter and `dms-paper` its usual reading; `dms`, our default, says "
+    "nothing about the paper but what became of its method."
 )
 
 
 def table(evidence: Evidence) -> Table:
     """A numbered line per claim."""
-    found = [finding for judge in JUDGES for finding in judge(evidence)]
+    found = [
+        replace(finding, reading=finding.reading or reading)
+        for judge, reading in JUDGES.items()
+        for finding in judge(evidence)
+    ]
     lines = [
-        [str(i), f.claim, f.place, f.status, f.found, f"`modeseek bench {f.command}`"] for i, f in enumerate(found, 1)
+        [str(i), f.claim, f.place, f.reading, f.status, f.found, f"`modeseek bench {f.command}`"]
+        for i, f in enumerate(found, 1)
     ]
     rows: list[Row] = [{"number": i, **vars(f)} for i, f in enumerate(found, 1)]
-    return Table(["#", "claim", "in the paper", "reproduced?", "found here", "command"], lines, rows)
+    return Table(["#", "claim", "in the paper", "read as", "reproduced?", "found here", "command"], lines, rows)
 
 
 def _concentration(evidence: Evidence) -> Iterator[Finding]:
@@ -54,9 +62,9 @@ def _concentration(evidence: Evidence) -> Iterator[Finding]:
 
 def _cost(evidence: Evidence) -> Iterator[Finding]:
     """App. D: complexity, Tables 3 and 4."""
-    for name, judge in (("growth", _growth), ("draws", _draws), ("seconds", _seconds)):
+    for name, judge, reading in (("growth", _growth, f"`{DEFAULT}`"), ("draws", _draws, ""), ("seconds", _seconds, "")):
         path = evidence.results / f"{name}.json"
-        yield from as_written(path)(judge)(read(path))
+        yield from (replace(f, reading=f.reading or reading) for f in as_written(path)(judge)(read(path)))
 
 
 def _draws(rows: list[Measurement]) -> list[Finding]:
@@ -167,10 +175,10 @@ def fitted_rate(x: Sequence[float], y: Sequence[float]) -> float:
     return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
 
 
-JUDGES: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
-    regret_claims.judge,
-    ablation_claims.judge,
-    _concentration,
-    _cost,
-    _theory,
-)
+JUDGES: dict[Callable[[Evidence], Iterator[Finding]], str] = {  # and the reading of the method that each is about
+    regret_claims.judge: "",
+    ablation_claims.judge: f"`{PRESET}`",
+    _concentration: f"`{PRESET}`",
+    _cost: f"`{PRESET}`",
+    _theory: f"`{PRESET}`, w = 0, always with a model",
+}

@@ -6,9 +6,9 @@ Regret is simple regret without noise over evaluations: the optimum minus the be
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -24,10 +24,12 @@ REFERENCE = "dms"  # what the others are tested against
 LEVEL = 0.05
 MIN_PAIRS = 6  # of a test, and of a rank: with five pairs no result can be significant at 5 %
 ENUMERATED = 13  # differences, up to which SciPy counts all sign patterns
-Measure = Literal["final", "area"]  # final regret, area under its logarithm
+Measure = Literal["final", "area", "late"]  # final regret, area under its logarithm, and its fall at the end
 MEASURES: dict[Measure, str] = {"final": "at the end", "area": "all along"}
 REGRET_FLOOR = 1e-6  # of the logarithm: regret of exactly zero has none
+LAST = 3 / 4  # of the budget, after which it is late
 Verdict = Literal["better", "level", "worse"]
+VERDICTS: tuple[Verdict, ...] = ("better", "level", "worse")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ class Curves:
         """Mean log10 regret after the initial design, of each replication: lower is better all along."""
         curve = self.regret[:, self.n_initial :]
         return np.asarray(np.log10(np.maximum(curve, REGRET_FLOOR)).mean(axis=1))
+
+    @property
+    def late(self) -> Array:
+        """Log10 regret at the end minus that at three quarters of the budget: the lower, the further it still fell."""
+        budget = self.regret.shape[1] - self.n_initial
+        ends = self.regret[:, [self.n_initial + int(budget * LAST) - 1, -1]]
+        return np.asarray(np.diff(np.log10(np.maximum(ends, REGRET_FLOOR)), axis=1)[:, 0])
 
 
 Gathered = dict[str, dict[str, Curves]]  # by task and method
@@ -145,7 +154,11 @@ def difference(curves: Curves, reference: Curves, what: Measure) -> Array:
 
 def p_value(curves: Curves, reference: Curves, what: Measure = "final") -> float:
     """Two-sided Wilcoxon signed-rank test, paired by replication; NaN with fewer than MIN_PAIRS."""
-    differences = difference(curves, reference, what)
+    return p_of(difference(curves, reference, what))
+
+
+def p_of(differences: Array) -> float:
+    """The same of differences."""
     if len(differences) < MIN_PAIRS:
         return float("nan")
     return 1.0 if not differences.any() else signed_rank_test(differences)
@@ -177,14 +190,46 @@ def verdict(curves: Curves, reference: Curves, what: Measure) -> Verdict | None:
 
     A mean may point the other way, where one replication of many was stuck.
     """
-    p = p_value(curves, reference, what)
+    return verdict_of(difference(curves, reference, what))
+
+
+def verdict_of(differences: Array) -> Verdict | None:
+    """The same of differences, the method minus the reference."""
+    p = p_of(differences)
     if np.isnan(p):
         return None
     if p >= LEVEL:
         return "level"
-    differences = difference(curves, reference, what)
     signed_ranks = stats.rankdata(np.abs(differences)) * np.sign(differences)
     return "better" if signed_ranks.sum() < 0 else "worse"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A method against a rival, by task or whatever else tells several tests apart."""
+
+    verdicts: dict[Any, Verdict]
+    corrected: dict[Any, Verdict]  # by Holm's correction
+
+    def count(self, which: Verdict, corrected: bool = False) -> int:
+        """Tasks with this verdict."""
+        return list((self.corrected if corrected else self.verdicts).values()).count(which)
+
+    def __str__(self) -> str:
+        """For a cell."""
+        if not self.verdicts:
+            return ""
+        counts = " / ".join(str(self.count(v)) for v in VERDICTS)
+        return f"{counts} ({self.count('better', True)} / {self.count('worse', True)})"
+
+
+def judged(differences: Mapping[Any, Array]) -> Comparison:
+    """Verdicts on differences, of those that are enough for a test, also with Holm's correction for all of them."""
+    found = {key: v for key, of_key in differences.items() if (v := verdict_of(of_key)) is not None}
+    corrected = holm([p_of(differences[key]) for key in found])
+    return Comparison(
+        found, {key: v if p < LEVEL else "level" for (key, v), p in zip(found.items(), corrected, strict=True)}
+    )
 
 
 def unbeaten(methods: dict[str, Curves], what: Measure) -> set[str]:

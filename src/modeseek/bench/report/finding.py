@@ -8,7 +8,7 @@ from typing import Literal
 
 from modeseek.bench.report.curves import Gathered
 
-Status = Literal["reproduced", "partly", "not"]
+Status = Literal["reproduced", "partly", "not", "open"]  # open: the records do not suffice
 LOW, HIGH = "styblinski-tang-2", "levy-10"  # of the paper's ablations and tables of seconds
 
 
@@ -31,3 +31,4 @@ class Finding:
     status: Status
     found: str
     command: str
+    reading: str = ""  # of the method that was run; empty: as its judge says

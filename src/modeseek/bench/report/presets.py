@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from modeseek.bench.campaign.records import OURS_ONCE
 from modeseek.bench.methods.variants import DEFAULT, PRESET, PRINTED
 from modeseek.bench.report.curves import (
-    LEVEL,
     MEASURES,
     MIN_PAIRS,
+    VERDICTS,
+    Comparison,
     Curves,
     Gathered,
     Measure,
-    Verdict,
     difference,
-    holm,
+    judged,
     p_value,
-    verdict,
 )
 from modeseek.bench.report.table import Row, Table, percent
 
 READINGS = (PRINTED, PRESET, DEFAULT)
 BASELINES = ("pi", "ei", "ucb", "ts", "gibbon", "jes", "pes")  # the paper's
 BEST = "the best of them"
-VERDICTS: tuple[Verdict, ...] = ("better", "level", "worse")
 
 NOTE = (
     "On how many of the paper's tasks each reading of its method is better / level / worse than each of its baselines "
@@ -37,25 +34,6 @@ NOTE = (
     f"before it sampled f* at the observed inputs as well). {BEST.capitalize()}: by task, the one with the lowest mean "
     "difference, which favours the baselines, since the same replications choose it."
 )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A reading against a rival, by task."""
-
-    verdicts: dict[str, Verdict]
-    corrected: dict[str, Verdict]  # by Holm's correction
-
-    def count(self, which: Verdict, corrected: bool = False) -> int:
-        """Tasks with this verdict."""
-        return list((self.corrected if corrected else self.verdicts).values()).count(which)
-
-    def __str__(self) -> str:
-        """For a cell."""
-        if not self.verdicts:
-            return ""
-        counts = " / ".join(str(self.count(v)) for v in VERDICTS)
-        return f"{counts} ({self.count('better', True)} / {self.count('worse', True)})"
 
 
 def baseline(methods: dict[str, Curves], name: str) -> Curves | None:
@@ -86,11 +64,7 @@ def compare(gathered: Gathered, reading: str, rival: str, what: Measure) -> Comp
 
 
 def _compared(pairs: dict[str, tuple[Curves, Curves]], what: Measure) -> Comparison:
-    judged = {task: v for task, pair in pairs.items() if (v := verdict(*pair, what)) is not None}
-    corrected = holm([p_value(*pairs[task], what) for task in judged])
-    return Comparison(
-        judged, {t: v if p < LEVEL else "level" for (t, v), p in zip(judged.items(), corrected, strict=True)}
-    )
+    return judged({task: difference(*pair, what) for task, pair in pairs.items()})
 
 
 def table(groups: dict[str, Gathered]) -> Table:
@@ -123,15 +97,18 @@ def _on(found: Comparison, which: str) -> str:
     return ", ".join(task for task, v in found.verdicts.items() if v == which)
 
 
-def late_progress(gathered: Gathered, method: str) -> float:
-    """How much of its mean regret a method has left over the last quarter of the budget, the median over tasks."""
-    shares = []
-    for methods in gathered.values():
-        if (curves := baseline(methods, method)) is not None and len(curves.replications) >= MIN_PAIRS:
-            mean = curves.regret.mean(0)
-            start = curves.n_initial + (len(mean) - curves.n_initial) * 3 // 4
-            shares.append(mean[-1] / mean[start - 1])
-    return float(np.median(shares)) if shares else math.nan
+def late(gathered: Gathered, reading: str) -> Comparison:
+    """How much further a reading still falls in the last quarter of the budget than the median of the baselines does in
+    the same replication."""
+    differences = {}
+    for task, methods in gathered.items():
+        rivals = [c for name in BASELINES if (c := baseline(methods, name)) is not None]
+        rivals = [c for c in rivals if len(c.replications) >= MIN_PAIRS]
+        if (ours := methods.get(reading)) is not None and rivals:
+            common = sorted(set.intersection(*(set(c.replications) for c in (ours, *rivals))))
+            falls = [c.late[[c.replications.index(i) for i in common]] for c in (ours, *rivals)]
+            differences[task] = np.asarray(falls[0] - np.median(falls[1:], axis=0))
+    return judged(differences)
 
 
 WITHOUT_MODEL = (
