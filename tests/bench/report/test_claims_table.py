@@ -119,6 +119,86 @@ def test_a_little_effect_is_what_the_records_exclude_not_what_they_fail_to_show(
     assert found.status == status, "six replications are too few for intervals that hold for twelve comparisons"
 
 
+def test_the_effect_of_m_is_judged_at_the_end_and_on_the_task_that_the_claim_is_about(
+    tmp_path: Path, make_record: Make
+) -> None:
+    levels = {(t, m): 0.1 for t in variants.ABLATION_TASKS for m in variants.ablations(t)}
+    levels |= {(HIGH, "dms-paper[m=100]"): 1.0}
+    for low, status in ((0.1, "reproduced"), (1.0, "not")):
+        of = gathered(tmp_path / status, make_record, levels | {(LOW, "dms-paper[m=100]"): low})
+        found = {f.claim: f for f in ablation_claims.judge(Evidence({}, {}, ablations.split(of).ablated, tmp_path))}
+        limited = found["m has a limited effect on the final result on Styblinski–Tang-2"]
+        assert limited.status == status
+        assert "all along" not in limited.found
+
+
+@pytest.mark.parametrize(("early", "late", "status"), [(2.0, 1.0, "reproduced"), (1.0, 2.0, "not")])
+def test_a_gap_is_compared_with_itself_later_in_the_run(
+    tmp_path: Path, make_record: Make, early: float, late: float, status: str
+) -> None:
+    levels = {(task, m): 0.1 for task in (LOW, HIGH) for m in ("dms-paper", "dms-paper[train_on=observed]")}
+    of = gathered(tmp_path, make_record, levels)
+    for methods in of.values():
+        preset, observed = (c.regret[:, c.n_initial :] for c in methods.values())
+        gap = np.repeat([early, early, late], preset.shape[1] // 3 + 1)[: preset.shape[1]]
+        observed[:] = preset + gap * np.linspace(1, 1.1, len(preset))[:, None]
+    (found,) = ablation_claims._pronounced_early(of, "train_on", "observed")
+    assert found.status == status
+
+
+def test_a_collapse_is_counted_by_the_number_of_steps(tmp_path: Path, make_record: Make) -> None:
+    def judge(shares: dict[str, int]) -> str:
+        store = Store(tmp_path / "-".join(map(str, shares.values())))
+        for task, of_four in shares.items():
+            step = next(m for m, point in variants.departures(task).items() if point == variants.WHERE_COLLAPSED)
+            record = make_record(task, step, 0, 1.0)
+            store.append(dataclasses.replace(record, fell_back=[i < of_four for i in range(4)]))
+        departed = ablations.split(gather(store)).departed
+        (found,) = ablation_claims.judge(Evidence({}, {}, {}, tmp_path, departed))
+        assert "with K = 5 in" in found.found
+        return found.status
+
+    assert judge({"griewank-3": 0, "levy-10": 2}) == "reproduced"
+    assert judge({"griewank-3": 3, "levy-10": 2}) == "partly", "few steps collapse as well"
+    assert judge({"griewank-3": 0, "levy-10": 0}) == "not"
+
+
+@pytest.mark.parametrize(("by_guidance", "status"), [(-1.0, "reproduced"), (0.0, "not"), (1.0, "not")])
+def test_guidance_is_judged_by_the_same_runs_without_it(tmp_path: Path, by_guidance: float, status: str) -> None:
+    base = np.linspace(2, 3, 10)
+    rows = [
+        {"varied": "w", "n": 40, "m": 500, "t0": 1e-3, "w": w, "e1": [1.0] * 10, "gap": [0.0] * 10}
+        | dict.fromkeys(("subopt", "e2"), (base + by_guidance * w / 4).tolist())
+        for w in (0.0, 1.0, 2.0)
+    ]
+    write(tmp_path / "theory.json", rows)
+    (found,) = claims._guidance(Evidence({}, {}, {}, tmp_path))
+    assert found.status == status
+    assert f"SubOpt 2.50 without, {2.5 + by_guidance / 2:.2f} with it on styblinski-tang-2" in found.found
+
+
+def test_what_pes_costs_is_beside_dms_on_both_tasks() -> None:
+    def rows(low: float, high: float) -> list[dict[str, object]]:
+        seconds = {(LOW, "pes"): low, (HIGH, "pes"): high, (LOW, "dms-paper"): 2.0, (HIGH, "dms-paper"): 4.0}
+        return [{"device": "GPU", "task": t, "method": m, "seconds": [s]} for (t, m), s in seconds.items()]
+
+    (much,) = claims._pes_seconds(rows(8.0, 400.0))
+    assert (much.status, "×4.0 on styblinski-tang-2 and ×100.0 on levy-10" in much.found) == ("reproduced", True)
+    assert [claims._pes_seconds(rows(2.0, high))[0].status for high in (8.0, 3.0)] == ["partly", "not"]
+    assert claims._pes_seconds(rows(1.0, 1.0)[2:]) == []
+
+
+def test_the_pseudo_dataset_is_beside_what_it_is_said_to_be_less_than() -> None:
+    def row(batch: int, pseudo: float) -> dict[str, object]:
+        stages = {"fit": 9.0, "pseudo": pseudo, "train": 1.5, "sample": 0.5, "mode": 9.0}
+        return {"device": "GPU", "task": "levy-10", "method": "dms-paper", "batch": batch, "stages": stages}
+
+    (found,) = claims._pseudo_seconds([row(1, 1.0), row(8, 7.0), row(128, 4.0), row(1, 9.0) | {"method": "dms"}])
+    assert found.status == "reproduced", "of a single run, as the paper's"
+    assert found.found.endswith("in a batch of 1 ×0.50 on levy-10; in a batch of 128 ×2.00 on levy-10")
+    assert claims._pseudo_seconds([row(1, 3.0)])[0].status == "not"
+
+
 def test_a_late_fall_is_compared_with_the_median_baseline_of_the_replication(tmp_path: Path, make_record: Make) -> None:
     levels = {(task, method): 1.0 for task in TASKS for method in ("dms-paper", "pi", "ei", "ucb")}
     of = gathered(tmp_path, make_record, levels)

@@ -44,13 +44,14 @@ WITHOUT = {  # another setting than the default's, mostly the paper's, and the i
 # their settings. First from the text to the letter to the usual reading, then from there to the default.
 PRINTED = "dms-printed"
 SIZES = ("m", "K", "S")
+WHERE_COLLAPSED = "no model of one point"
 DEPARTURE_TASKS = ("styblinski-tang-2", "griewank-3", "shekel-4", "ackley-8", "levy-10")
 TO_PAPER: dict[str, tuple[str, ...]] = {
     "the network gives the noise": ("predict",),
     "loss weighted by h(t)": ("loss_weight",),
     "probability-flow ODE": ("solver",),
     "x in [−1, 1]": ("network_inputs",),
-    "no model of one point": ("skip_collapsed",),
+    WHERE_COLLAPSED: ("skip_collapsed",),
     "new weights after that": ("after_fall_back",),
     "pseudo-inputs rounded": ("round_inputs",),
 }

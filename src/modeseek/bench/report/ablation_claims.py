@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from modeseek.bench.methods.variants import PRESET, ablation, values
+from modeseek.bench.methods.variants import PRESET, PRINTED, WHERE_COLLAPSED, ablation, departures, values
 from modeseek.bench.report.curves import (
     LEVEL,
     MEASURES,
@@ -24,6 +24,8 @@ from modeseek.bench.report.curves import (
 )
 from modeseek.bench.report.finding import HIGH, LOW, Evidence, Finding, Status
 from modeseek.bench.report.intervals import Interval, shift
+from modeseek.bench.report.table import percent
+from modeseek.bench.tasks import find_task
 from modeseek.typing import Array
 
 LITTLE = 2.0  # times as much regret, or half of it, is the most that counts as a little effect
@@ -33,18 +35,23 @@ _ABLATIONS = "run --task styblinski-tang-2,levy-10 --method ablations"
 def judge(evidence: Evidence) -> Iterator[Finding]:
     """App. B.7, on the two tasks that the paper has."""
     of = evidence.ablated
-    if not all(task in of and PRESET in of[task] for task in (LOW, HIGH)):
-        return
-    yield from _worse_on_both(
-        of, "train_on", "observed", "Without pseudo-labels regret is substantially higher", "App. B.7.1", "all"
-    )
+    if all(task in of and PRESET in of[task] for task in (LOW, HIGH)):
+        yield from _ablations(of)
+    yield from _collapse(evidence.departed)
+
+
+def _ablations(of: Gathered) -> Iterator[Finding]:
+    claim = "Without pseudo-labels regret is substantially higher throughout"
+    yield from _worse_on_both(of, "train_on", "observed", claim, "App. B.7.1", tuple(MEASURES))
+    yield from _pronounced_early(of, "train_on", "observed")
     yield from _worst_of_all(of, "rho", 0, "ρ = 0 consistently performs worst", "App. B.7.2")
-    yield from _worse_on_both(of, "rho", 3, "Too large a ρ degrades performance", "App. B.7.2", "any")
-    yield from _worse_on_both(
-        of, "K", 0, "Short-run L-BFGS outperforms Sobol points alone (K = 0)", "App. B.7.3", "all"
-    )
+    yield from _worse_on_both(of, "rho", 3, "Too large a ρ degrades performance", "App. B.7.2")
+    claim = "Short-run L-BFGS outperforms Sobol points alone (K = 0)"
+    yield from _worse_on_both(of, "K", 0, claim, "App. B.7.3")
     yield from _more_on_high(of, "K", 0, "Its gain is larger on Levy-10 than on Styblinski–Tang-2", "App. B.7.3")
     yield from _worse_on(of, LOW, "m", 100, "m = 100 is noticeably slower on Styblinski–Tang-2", "App. B.7.4", "area")
+    claim = "m has a limited effect on the final result on Styblinski–Tang-2"
+    yield from _level_everywhere(of, "m", claim, "App. B.7.4", (LOW,), ("final",))
     yield from _worse_on(of, HIGH, "m", 100, "A larger m helps on Levy-10", "App. B.7.4", "final")
     yield from _level_everywhere(of, "S", "The number of candidates S has little effect", "App. B.7.5")
 
@@ -54,11 +61,11 @@ def _variant(of: Gathered, task: str, setting: str, value: Any) -> Curves | None
 
 
 def _judged(
-    of: Gathered, setting: str, value: Any, tasks: Sequence[str], what: Measure = "final"
-) -> dict[str, Verdict]:
-    """The value beside the paper's, by task, with Holm's correction over these tasks."""
+    of: Gathered, setting: str, value: Any, tasks: Sequence[str], measures: Sequence[Measure] = ("final",)
+) -> dict[tuple[str, Measure], Verdict]:
+    """The value beside the paper's, by task and measure, with Holm's correction over all of these."""
     pairs = {task: (c, of[task][PRESET]) for task in tasks if (c := _variant(of, task, setting, value)) is not None}
-    return judged({task: difference(*pair, what) for task, pair in pairs.items()}).corrected
+    return judged({(t, what): difference(*pair, what) for t, pair in pairs.items() for what in measures}).corrected
 
 
 def _medians(of: Gathered, setting: str, task: str) -> str:
@@ -73,15 +80,59 @@ def _both_medians(of: Gathered, setting: str) -> str:
 
 
 def _worse_on_both(
-    of: Gathered, setting: str, value: Any, claim: str, place: str, needed: Literal["all", "any"]
+    of: Gathered,
+    setting: str,
+    value: Any,
+    claim: str,
+    place: str,
+    measures: Sequence[Measure] = ("final",),
 ) -> Iterator[Finding]:
-    judged = _judged(of, setting, value, (LOW, HIGH))
-    if len(judged) < 2:
+    found = _judged(of, setting, value, (LOW, HIGH), measures)
+    if len(found) < 2 * len(measures):
         return
-    worse = [v == "worse" for v in judged.values()]
+    worse = [v == "worse" for v in found.values()]
     status: Status = "reproduced" if all(worse) else "partly" if any(worse) else "not"
-    text = f"{', '.join(f'{v} on {t}' for t, v in judged.items())} than the paper's value; {_both_medians(of, setting)}"
+    verdicts = ", ".join(f"{v} {MEASURES[what]} on {task}" for (task, what), v in found.items())
+    text = f"{verdicts} than the paper's value; {_both_medians(of, setting)}"
     yield Finding(claim, place, status, text, _ABLATIONS)
+
+
+def _pronounced_early(of: Gathered, setting: str, value: Any) -> Iterator[Finding]:
+    """Whether what the value costs, in regret as in the paper's figures, is more in the first two thirds of the budget
+    than in the last one."""
+    gaps, texts = {}, []
+    for task in (LOW, HIGH):
+        worse, preset = _variant(of, task, setting, value), of[task][PRESET]
+        if worse is None:
+            return
+        thirds, in_logs = (_by_thirds(worse, preset, scale) for scale in (np.asarray, _log))
+        gaps[task] = thirds[2] - thirds[:2].mean(0)  # negative: more at first
+        texts.append(
+            f"{', '.join(f'{np.median(third):.3g}' for third in thirds)} on {task} (of log10 regret "
+            f"{', '.join(f'{np.median(third):.2f}' for third in in_logs)})"
+        )
+    found = judged(gaps).corrected
+    if len(found) < 2:
+        return
+    early = [v == "better" for v in found.values()]
+    status: Status = "reproduced" if all(early) else "partly" if any(early) else "not"
+    words = {"better": "larger", "level": "level", "worse": "smaller"}
+    text = (
+        f"the gap in regret is {', '.join(f'{words[v]} on {task}' for task, v in found.items())} in the first two "
+        f"thirds of the budget than in the last; its median in each third is {'; '.join(texts)}"
+    )
+    yield Finding("The gap without pseudo-labels is largest early on", "App. B.7.1", status, text, _ABLATIONS)
+
+
+def _by_thirds(curves: Curves, reference: Curves, scale: Callable[[Array], Array]) -> Array:
+    """3 x replications that both have: the mean difference in scaled regret over each third of the budget."""
+    common = sorted(set(curves.replications) & set(reference.replications))
+    a, b = (scale(c.regret[[c.replications.index(i) for i in common], c.n_initial :]) for c in (curves, reference))
+    return np.array([third.mean(axis=1) for third in np.array_split(a - b, 3, axis=1)])
+
+
+def _log(regret: Array) -> Array:
+    return np.asarray(np.log10(np.maximum(regret, REGRET_FLOOR)))
 
 
 def _worst_of_all(of: Gathered, setting: str, value: Any, claim: str, place: str) -> Iterator[Finding]:
@@ -133,28 +184,36 @@ def _log_ratio(curves: Curves, reference: Curves, what: Measure) -> Array:
     """Of each replication that both have: log10 of regret at the end, or its mean all along, minus the reference's."""
     if what == "area":
         return difference(curves, reference, what)
-    a, b = (np.log10(np.maximum(x, REGRET_FLOOR)) for x in paired(curves, reference, what))
-    return np.asarray(a - b)
+    a, b = paired(curves, reference, what)
+    return _log(a) - _log(b)
 
 
 def _worse_on(
     of: Gathered, task: str, setting: str, value: Any, claim: str, place: str, what: Measure
 ) -> Iterator[Finding]:
-    if judged := _judged(of, setting, value, (task,), what):
-        status: Status = "reproduced" if judged[task] == "worse" else "not"
-        text = f"{setting} = {value} is {judged[task]} {'all along' if what == 'area' else 'at the end'}; median final "
+    if found := _judged(of, setting, value, (task,), (what,)):
+        verdict = found[task, what]
+        status: Status = "reproduced" if verdict == "worse" else "not"
+        text = f"{setting} = {value} is {verdict} {MEASURES[what]}; median final "
         yield Finding(claim, place, status, f"{text}regret by {setting} {_medians(of, setting, task)}", _ABLATIONS)
 
 
-def _level_everywhere(of: Gathered, setting: str, claim: str, place: str) -> Iterator[Finding]:
+def _level_everywhere(
+    of: Gathered,
+    setting: str,
+    claim: str,
+    place: str,
+    tasks: Sequence[str] = (LOW, HIGH),
+    measures: Sequence[Measure] = tuple(MEASURES),
+) -> Iterator[Finding]:
     """Whether all values of a setting are as good as the paper's: no test tells them apart and the data exclude that
     regret is more than LITTLE times as high or as low."""
     differences = {
         (task, value, what): _log_ratio(c, of[task][PRESET], what)
-        for task in (LOW, HIGH)
+        for task in tasks
         for value in values(task, setting)
         if (c := _variant(of, task, setting, value)) is not None and c is not of[task][PRESET]
-        for what in MEASURES
+        for what in measures
     }
     found = judged(differences).corrected
     if not found:
@@ -164,7 +223,7 @@ def _level_everywhere(of: Gathered, setting: str, claim: str, place: str) -> Ite
     unsure = [key for key, interval in intervals.items() if not interval.within(np.log10(LITTLE))]
     status: Status = "not" if apart else "open" if unsure else "reproduced"
     text = (
-        f"{len(found) - len(apart)} of {len(found)} comparisons with the paper's value, at the end and all along, are "
+        f"{len(found) - len(apart)} of {len(found)} comparisons with the paper's value are "
         f"level, and {len(found) - len(unsure)} exclude regret {LITTLE:g} times as high or as low (a little here). "
         f"Regret by that of the paper's value, all simultaneous {100 * (1 - LEVEL):.0f} % intervals (Hodges and "
         f"Lehmann's) together: {_hulls(intervals)}"
@@ -180,3 +239,27 @@ def _hulls(intervals: dict[tuple[str, Any, Measure], Interval]) -> str:
         low, high = min(i.low for i in of), max(i.high for i in of)
         texts.append(f"×{10**low:.2g} to ×{10**high:.2g} on {task} {MEASURES[what]}")
     return ", ".join(texts)
+
+
+def _collapse(departed: Gathered) -> Iterator[Finding]:
+    """How often the pseudo-inputs end in one point, by the step that does without a model there and nowhere else."""
+    shares: dict[int, dict[str, float]] = {}
+    for task, of in departed.items():
+        problem = find_task(task)
+        (step,) = (method for method, point in departures(task).items() if point == WHERE_COLLAPSED)
+        if step in of and not np.isnan(of[step].without_model):
+            _, K, _ = problem.config().sizes(problem.d)
+            shares.setdefault(K, {})[task] = of[step].without_model
+    if len(shares) < 2:
+        return
+    most = shares[max(shares)].values()
+    fewer = [share for K, of_K in shares.items() if max(shares) > K for share in of_K.values()]
+    status: Status = "reproduced" if min(most) > max(fewer) else "partly" if max(most) > 0 else "not"
+    texts = [
+        f"with K = {K} in {', '.join(f'{percent(share)} % on {task}' for task, share in of_K.items())}"
+        for K, of_K in sorted(shares.items())
+    ]
+    text = f"in how many iterations all pseudo-inputs are one point: {'; '.join(texts)}"
+    claim = "Too large a K lets all pseudo-inputs collapse to one point"
+    command = f"run --task {','.join(t for of_K in shares.values() for t in of_K)} --method departures"
+    yield Finding(claim, "App. B.7.3", status, text, command, f"`{PRINTED}` with the model of `{PRESET}`")

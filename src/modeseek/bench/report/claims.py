@@ -19,9 +19,11 @@ from modeseek.bench.measure.seconds import OUR_PATHS, PAPERS_DMS
 from modeseek.bench.methods.variants import DEFAULT, PRESET
 from modeseek.bench.report import ablation_claims, regret_claims
 from modeseek.bench.report.cost import exponents
-from modeseek.bench.report.finding import Evidence, Finding, Status
+from modeseek.bench.report.curves import judged
+from modeseek.bench.report.finding import HIGH, LOW, Evidence, Finding, Status
 from modeseek.bench.report.table import Row, Table
 from modeseek.bench.report.theory import ROUNDING
+from modeseek.typing import Array
 
 NOTE = (
     "Each claim of the paper that can be counted, as far as there are records: where it stands, how the method was "
@@ -62,7 +64,13 @@ def _concentration(evidence: Evidence) -> Iterator[Finding]:
 
 def _cost(evidence: Evidence) -> Iterator[Finding]:
     """App. D: complexity, Tables 3 and 4."""
-    for name, judge, reading in (("growth", _growth, f"`{DEFAULT}`"), ("draws", _draws, ""), ("seconds", _seconds, "")):
+    for name, judge, reading in (
+        ("growth", _growth, f"`{DEFAULT}`"),
+        ("batches", _pseudo_seconds, ""),
+        ("draws", _draws, ""),
+        ("seconds", _seconds, ""),
+        ("seconds", _pes_seconds, ""),
+    ):
         path = evidence.results / f"{name}.json"
         yield from (replace(f, reading=f.reading or reading) for f in as_written(path)(judge)(read(path)))
 
@@ -105,6 +113,50 @@ def _seconds(rows: list[Measurement]) -> list[Finding]:
     return found
 
 
+def _pes_seconds(rows: list[Measurement]) -> list[Finding]:
+    """Table 4: PES."""
+    seconds = {(row["device"], row["task"], row["method"]): _mean(row) for row in rows}
+    found = []
+    for device, method in dict.fromkeys((d, m) for d, t, m in seconds if t == HIGH and m in ("pes", "pes-botorch")):
+        ratios = {
+            task: seconds[device, task, method] / seconds[device, task, PRESET]
+            for task in (LOW, HIGH)
+            if (device, task, method) in seconds and (device, task, PRESET) in seconds
+        }
+        if HIGH in ratios:
+            grows = ratios[HIGH] > ratios.get(LOW, 0)
+            status: Status = "reproduced" if ratios[HIGH] >= MUCH and grows else "partly" if ratios[HIGH] > 1 else "not"
+            times = " and ".join(f"×{ratio:.1f} on {task}" for task, ratio in ratios.items())
+            text = f"`{method}` takes {times} as many seconds per iteration as DMS; in the paper ×4.2 and ×96"
+            whose = "ours, which climbs all paths at once" if method == "pes" else "BoTorch's"
+            claim = f"PES is much more expensive than DMS on Levy-10 ({device}; {whose})"
+            found.append(Finding(claim, "App. D.3, Table 4", status, text, "seconds"))
+    return found
+
+
+def _pseudo_seconds(rows: list[Measurement]) -> list[Finding]:
+    """App. D.1: what the complexity leaves out."""
+    found = []
+    rows = [row for row in rows if row["method"] == PRESET]
+    for device in dict.fromkeys(row["device"] for row in rows):
+        share = {
+            (row["batch"], row["task"]): row["stages"]["pseudo"] / (row["stages"]["train"] + row["stages"]["sample"])
+            for row in rows
+            if row["device"] == device
+        }
+        alone, together = min(b for b, _ in share), max(b for b, _ in share)
+        less = [ratio < 1 for (batch, _), ratio in share.items() if batch == alone]
+        status: Status = "reproduced" if all(less) else "partly" if any(less) else "not"
+        texts = [
+            f"in a batch of {batch} {', '.join(f'×{r:.2f} on {task}' for (b, task), r in share.items() if b == batch)}"
+            for batch in dict.fromkeys((alone, together))
+        ]
+        text = f"its seconds by those of training and sampling: {'; '.join(texts)}"
+        claim = f"Making the pseudo-dataset is not the dominant term of an iteration ({device})"
+        found.append(Finding(claim, "App. D.1", status, text, "batches"))
+    return found
+
+
 def _growth(rows: list[Measurement]) -> list[Finding]:
     """App. D.1: upper bounds, so that what grows more slowly is within them."""
     found = []
@@ -132,6 +184,8 @@ OF_DMS = {  # by the names that measurements have
     "DMS": "the default's settings",
     "DMS, an earlier default": "an earlier default's settings",
 }
+PAPERS_W = 2.0
+MUCH = 10.0  # times as many seconds are much more
 SIMPLE = ("ei", "ucb", "ei-botorch", "ucb-botorch")
 
 
@@ -144,6 +198,28 @@ def _theory(evidence: Evidence) -> Iterator[Finding]:
     for task in theory.TASKS:
         if found := theory.load(evidence.results / "theory.json", task):
             yield from _bound(task, found)
+
+
+def _guidance(evidence: Evidence) -> Iterator[Finding]:
+    """App. A.2: whether samples with the paper's guidance are better than without, in the same runs."""
+    better, texts = dict[tuple[str, str], Array](), []
+    for task in theory.TASKS:
+        by_w = {r.w: r for r in theory.load(evidence.results / "theory.json", task).get("w", [])}
+        if {0.0, PAPERS_W} <= by_w.keys():
+            without, guided = by_w[0.0], by_w[PAPERS_W]
+            better |= {(task, "SubOpt"): guided.subopt - without.subopt, (task, "E2"): guided.e2 - without.e2}
+            terms = (("SubOpt", without.subopt, guided.subopt), ("E2", without.e2, guided.e2))
+            texts += [f"{name} {off.mean():.2f} without, {on.mean():.2f} with it on {task}" for name, off, on in terms]
+    found = judged(better)
+    if found.verdicts:
+        improved = [v == "better" for v in found.corrected.values()]
+        status: Status = "reproduced" if all(improved) else "partly" if any(improved) else "not"
+        text = (
+            f"with w = {PAPERS_W:g} samples of the best label are better / level / worse than with w = 0 in {found} of "
+            f"{len(found.verdicts)} comparisons: {', '.join(texts)}"
+        )
+        claim = "Guidance gives better samples"
+        yield Finding(claim, "App. A.2", status, text, "theory", f"`{PRESET}`, always with a model")
 
 
 def _bound(task: str, found: dict[str, list[theory.Suboptimality]]) -> Iterator[Finding]:
@@ -180,5 +256,6 @@ JUDGES: dict[Callable[[Evidence], Iterator[Finding]], str] = {  # and the readin
     ablation_claims.judge: f"`{PRESET}`",
     _concentration: f"`{PRESET}`",
     _cost: f"`{PRESET}`",
+    _guidance: "",
     _theory: f"`{PRESET}`, w = 0, always with a model",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +20,7 @@ class Evidence:
     real: Gathered
     ablated: Gathered
     results: Path
+    departed: Gathered = field(default_factory=dict)  # the way from the text to the default
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,10 @@ def _sections(results: Path) -> list[Section]:
     everything = list(Store(results))
     on_board = [record for record in everything if place_of(record.task) is not None]
     records = [record for record in everything if place_of(record.task) is None]
-    compared, ablated, removed, departed = ablations.split(gather(records))
+    split = ablations.split(gather(records))
+    compared, ablated, removed, departed = split
     failures = Counter((record.task, record.method) for record in records if record.status == "failed")
-    sections = [*_on_the_paper(compared, ablated, results), *_of_methods(compared, failures)]
+    sections = [*_on_the_paper(split, results), *_of_methods(compared, failures)]
     if ablated:
         sections.append(
             Section(
@@ -161,10 +162,11 @@ def _of_figures(gathered: Gathered) -> tuple[Gathered, Gathered]:
     return synthetic, {task: methods for task, methods in of_paper.items() if task not in synthetic}
 
 
-def _on_the_paper(compared: Gathered, ablated: Gathered, results: Path) -> list[Section]:
+def _on_the_paper(split: ablations.Split, results: Path) -> list[Section]:
     """What became of the paper's claims."""
+    compared = split.compared
     synthetic, real = _of_figures(compared)
-    found = claims.table(Evidence(synthetic, real, ablated, results))
+    found = claims.table(Evidence(synthetic, real, split.ablated, results, split.departed))
     readings = presets.table(presets.groups_of(synthetic, real))
     without_model = presets.without_model_table(synthetic | real)
     agreement = presets.agreement(compared)
