@@ -250,6 +250,32 @@ def test_claims_about_the_bound_have_fitted_rates(tmp_path: Path) -> None:
     assert claims.fitted_rate([1, 2, 4], [3, 12, 48]) == pytest.approx(2.0)
 
 
+def test_what_few_samples_cost_and_how_the_gap_grows_are_claims_of_their_own() -> None:
+    def rows(low: tuple[float, float], high: tuple[float, float], **more: str) -> list[dict[str, object]]:
+        seconds = {(t, S): s for t, of in ((LOW, low), (HIGH, high)) for S, s in zip((100, 300), of, strict=True)}
+        base = {"device": "GPU"} | more
+        return [
+            {"method": method, "task": t, "S": S, "seconds": [0.5 * s * factor, 1.5 * s * factor]} | base
+            for (t, S), s in seconds.items()
+            for method, factor in (("PES", 1.0), ("DMS", 1 / s), ("PES, our paths", 0.1))
+        ]
+
+    def judge(low: tuple[float, float], high: tuple[float, float]) -> list[str]:
+        return [f.status for f in claims._draws(rows(low, high)) if "BoTorch's" in f.claim]
+
+    assert judge((0.95, 3.6), (4.3, 10.8)) == ["reproduced", "reproduced"], "the paper's own numbers"
+    assert judge((7.0, 9.6), (19.9, 27.2)) == ["not", "reproduced"], "faster with few samples already"
+    assert judge((1.0, 3.6), (10.8, 4.3)) == ["reproduced", "partly"], "all are faster, but the gap shrinks"
+    assert judge((1.0, 0.9), (0.8, 0.5)) == ["reproduced", "not"]
+    on_gpu, _, _, ours, *others = claims._draws([*rows((7.0, 9.6), (19.9, 27.2)), *rows((1, 2), (3, 4), device="CPU")])
+    assert on_gpu.found == "PES takes ×7.0 with S = 100: DMS is cheaper from the first"
+    assert "our path sampler" in ours.claim
+    assert [f.reading for f in others] == ["`dms`"] * 4
+    found = ours.found
+    assert found.endswith("grows in 2 of 2 pairs of S and from d = 2 to 10 in 2 of 2"), found
+    assert claims._draws([{**row, "method": "DMS"} for row in rows((1, 2), (3, 4))]) == []
+
+
 def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
     def row(method: str, seconds: float, device: str = "GPU") -> dict[str, object]:
         return {
@@ -260,16 +286,6 @@ def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
             "seconds": [0.5 * seconds, 1.5 * seconds],
         }
 
-    rows = [row("DMS", 1.0), row("PES", 5.0), row("PES, our paths", 0.5), row("PES", 5.0, "CPU")]
-    found = claims._draws([*rows, row("DMS, the paper's settings", 4.0)])
-    assert [(f.status, f.found) for f in found] == [
-        ("reproduced", "PES takes ×1.2 on levy-10 with S = 100"),
-        ("not", "PES takes ×0.1 on levy-10 with S = 100"),
-        ("reproduced", "PES takes ×5.0 on levy-10 with S = 100"),
-        ("not", "PES takes ×0.5 on levy-10 with S = 100"),
-    ]
-    assert "the paper's settings; BoTorch's" in found[0].claim
-    assert "the default's settings; our" in found[3].claim
     slow = [row("dms-paper", 2.0), row("ei", 0.1), row("ucb-botorch", 0.2), row("dms-paper", 61.0, "CPU")]
     found = claims._seconds([*slow, row("ucb", 50.0, "CPU"), row("ucb", 3.0, "TPU")])
     assert [(f.status, "GPU" in f.claim) for f in found] == [("reproduced", True), ("partly", False)]
