@@ -1,6 +1,7 @@
-"""The table of docs/reproduction.md, from the report: `make report` makes both.
+"""The tables of docs/reproduction.md, from the report: `make report` makes both.
 
-It stands between `<!-- claims -->` and `<!-- end -->`, and is that of docs/results/claims.csv.
+Each stands between a comment with its name, `<!-- claims -->` or `<!-- readings -->`, and `<!-- end -->`, and is of the
+CSV file of that name in docs/results.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/reproduction.md"
-CLAIMS = ROOT / "docs/results/claims.csv"
+RESULTS = ROOT / "docs/results"
+VERDICTS = ("better", "level", "worse")
 
 
-def table(rows: Iterable[dict[str, str]]) -> str:
+def claims(rows: Iterable[dict[str, str]]) -> str:
     """A line per claim."""
     header = ("#", "claim", "in the paper", "read as", "reproduced?", "found here", "command")
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
@@ -27,15 +29,37 @@ def table(rows: Iterable[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def filled(text: str, claims: Path = CLAIMS) -> str:
-    """The page with the table of the report as it is now."""
-    with claims.open(newline="") as lines:
-        new = table(csv.DictReader(lines))
-    text, places = re.subn(
-        r"(<!-- claims.*?-->\n).*?(<!-- end -->)", lambda m: f"{m[1]}\n{new}\n{m[2]}", text, flags=re.DOTALL
-    )
-    if places != 1:
-        raise SystemExit(f"docs/reproduction.md has {places} places for the claims, not one")
+def readings(rows: Iterable[dict[str, str]]) -> str:
+    """For each group of tasks: a line per baseline, a column per reading and measure, counts of tasks."""
+    cells: dict[str, dict[tuple[str, str], dict[str, str]]] = {}
+    for row in rows:
+        if any(int(row[v]) for v in VERDICTS):
+            counts = " / ".join(row[v] for v in VERDICTS)
+            text = f"{counts} ({row['better by Holm']} / {row['worse by Holm']})"
+            cells.setdefault(row["tasks"], {}).setdefault((row["method"], row["measure"]), {})[row["against"]] = text
+    tables = []
+    for group, columns in cells.items():
+        header = [f"{group}, against", *(f"`{method}`, {measure}" for method, measure in columns)]
+        lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+        for rival in dict.fromkeys(rival for column in columns.values() for rival in column):
+            lines.append(f"| {' | '.join([rival, *(column.get(rival, '') for column in columns.values())])} |")
+        tables.append("\n".join(lines) + "\n")
+    return "\n".join(tables)
+
+
+def filled(text: str, results: Path = RESULTS) -> str:
+    """The page with the tables of the report as it is now."""
+    for name, table in (("claims", claims), ("readings", readings)):
+        with (results / f"{name}.csv").open(newline="") as lines:
+            new = table(csv.DictReader(lines))
+        text, places = re.subn(
+            rf"(<!-- {name}.*?-->\n).*?(<!-- end -->)",
+            lambda m, new=new: f"{m[1]}\n{new}\n{m[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+        if places != 1:
+            raise SystemExit(f"docs/reproduction.md has {places} places for the {name}, not one")
     return text
 
 

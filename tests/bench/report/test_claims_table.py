@@ -16,7 +16,8 @@ from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods import variants
 from modeseek.bench.report import ablation_claims, ablations, claims, presets, regret_claims
 from modeseek.bench.report.curves import Gathered, gather
-from modeseek.bench.report.finding import HIGH, LOW, Evidence
+from modeseek.bench.report.finding import HIGH, LOW, Evidence, Finding
+from modeseek.bench.tasks import find_task, task_names
 
 Make = Callable[[str, str, int, float], Record]
 ROOT = Path(__file__).parents[3]
@@ -211,18 +212,40 @@ def test_a_late_fall_is_compared_with_the_median_baseline_of_the_replication(tmp
             assert curves.late == pytest.approx(np.log10(fall))
     assert presets.late(of, "dms-paper").corrected == dict.fromkeys(TASKS, "better"), "UCB falls further, but is one"
     found = [f for f in regret_claims.judge(Evidence(of, {}, {}, tmp_path)) if "plateau" in f.claim]
-    assert [(f.status, f.reading) for f in found] == [("reproduced", "`dms-paper`")]
+    assert [f.status for f in found] == ["open"] * 3, "on two tasks of twelve"
+    assert "further / level / less far 2 / 0 / 0 (2 / 0)" in found[1].found
 
 
-def test_to_be_better_consistently_is_to_be_so_all_along(tmp_path: Path, make_record: Make) -> None:
-    of = gathered(tmp_path, make_record, {(t, m): 0.1 for t in TASKS for m in ("dms-paper", "ei")})
+def test_to_be_better_consistently_is_to_be_so_all_along_and_everywhere(tmp_path: Path, make_record: Make) -> None:
+    synthetic = [task for task in task_names() if find_task(task).values is not None]
+    of = gathered(tmp_path, make_record, {(t, m): 0.1 for t in synthetic for m in ("dms-paper", "ei")})
+
+    def status() -> str:
+        (found,) = (f for f in regret_claims.judge(Evidence(of, {}, {}, tmp_path)) if is_first(f))
+        assert found.found.startswith(f"{len(of)} of {len(synthetic)} tasks with 12 replications")
+        return found.status
+
+    def is_first(finding: Finding) -> bool:
+        return finding.reading == "`dms-paper`" and "consistently" in finding.claim
+
     for methods in of.values():
         methods["dms-paper"].regret[:, -1] *= 0.1
-    end_alone, *_ = regret_claims.judge(Evidence(of, {}, {}, tmp_path))
+    assert status() == "partly", "at the end alone"
     for methods in of.values():
         methods["dms-paper"].regret[:] *= 0.1
-    both, *_ = regret_claims.judge(Evidence(of, {}, {}, tmp_path))
-    assert (end_alone.status, both.status) == ("partly", "reproduced")
+    assert status() == "reproduced"
+    del of[synthetic[0]]
+    assert status() == "partly", "on all but one"
+    for task in synthetic[1:7]:
+        del of[task]
+    assert status() == "open", "on five of twelve"
+
+
+def test_a_reading_that_has_not_run_enough_is_open(tmp_path: Path, make_record: Make) -> None:
+    of = gathered(tmp_path, make_record, {(t, m): 0.1 for t in TASKS for m in ("dms-paper", "ei")}, reps=5)
+    found = list(regret_claims.judge(Evidence({}, of, {}, tmp_path)))
+    assert [f.reading for f in found] == ["`dms-printed`", "`dms-paper`", "`dms`"]
+    assert {(f.status, f.found) for f in found} == {("open", "not run with 6 replications on any of 4 tasks")}
 
 
 def test_every_line_says_which_reading_it_is_about(tmp_path: Path, make_record: Make) -> None:
@@ -230,7 +253,7 @@ def test_every_line_says_which_reading_it_is_about(tmp_path: Path, make_record: 
     rows = [{"device": "GPU", "task": "levy-10", "method": m, "seconds": [1.0]} for m in ("dms-paper", "ei")]
     write(tmp_path / "seconds.json", rows)
     table = claims.table(Evidence(of, {}, {}, tmp_path))
-    assert [row["reading"] for row in table.rows] == ["`dms-printed`", "`dms`"] * 2 + ["`dms-paper`"]
+    assert [row["reading"] for row in table.rows] == ["`dms-printed`", "`dms-paper`", "`dms`"] * 2 + ["`dms-paper`"]
 
 
 def test_claims_about_the_bound_have_fitted_rates(tmp_path: Path) -> None:
@@ -319,8 +342,17 @@ def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
     text = script["PAGE"].read_text()
     assert script["filled"](text) == text, "`make report` refreshes the table"
-    other = tmp_path / "claims.csv"
-    other.write_text("number,claim,place,status,found,command,reading\n1,It works,Sec. 5,open,1 of 3,theory,`dms`\n")
-    assert "| 1 | It works | Sec. 5 | `dms` | open | 1 of 3 | `modeseek bench theory` |" in script["filled"](
-        text, other
+    (tmp_path / "claims.csv").write_text(
+        "number,claim,place,status,found,command,reading\n1,It works,Sec. 5,open,1 of 3,theory,`dms`\n"
     )
+    (tmp_path / "readings.csv").write_text(
+        "method,against,tasks,measure,better,better by Holm,level,level by Holm,worse,worse by Holm\n"
+        "dms,ei,real tasks,at the end,2,1,1,3,1,0\ndms,ei,real tasks,all along,0,0,0,0,0,0\n"
+        "dms-paper,ucb,real tasks,at the end,1,1,0,0,0,0\n"
+    )
+    other = script["filled"](text, tmp_path)
+    assert "| 1 | It works | Sec. 5 | `dms` | open | 1 of 3 | `modeseek bench theory` |" in other
+    assert "| real tasks, against | `dms`, at the end | `dms-paper`, at the end |\n|---|---|---|\n" in other
+    assert "| ei | 2 / 1 / 1 (1 / 0) |  |\n| ucb |  | 1 / 0 / 0 (1 / 0) |\n" in other
+    with pytest.raises(SystemExit, match="0 places"):
+        script["filled"]("", tmp_path)

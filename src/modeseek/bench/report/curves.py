@@ -210,6 +210,7 @@ class Comparison:
 
     verdicts: dict[Any, Verdict]
     corrected: dict[Any, Verdict]  # by Holm's correction
+    replications: dict[Any, int]  # that each has
 
     def count(self, which: Verdict, corrected: bool = False) -> int:
         """Tasks with this verdict."""
@@ -228,7 +229,9 @@ def judged(differences: Mapping[Any, Array]) -> Comparison:
     found = {key: v for key, of_key in differences.items() if (v := verdict_of(of_key)) is not None}
     corrected = holm([p_of(differences[key]) for key in found])
     return Comparison(
-        found, {key: v if p < LEVEL else "level" for (key, v), p in zip(found.items(), corrected, strict=True)}
+        found,
+        {key: v if p < LEVEL else "level" for (key, v), p in zip(found.items(), corrected, strict=True)},
+        {key: len(differences[key]) for key in found},
     )
 
 
