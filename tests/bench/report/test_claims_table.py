@@ -47,6 +47,12 @@ def test_a_reading_is_counted_against_each_baseline_and_the_best(tmp_path: Path,
     assert ("dms-paper", "pes") not in lines
 
 
+def test_ours_or_botorchs_is_the_papers_method_and_an_earlier_one_is_neither(tmp_path: Path, make_record: Make) -> None:
+    of = gathered(tmp_path, make_record, {("griewank-3", m): 0.1 for m in ("gibbon-botorch", "gibbon-v1")}, reps=3)
+    assert presets.baseline(of["griewank-3"], "gibbon") is of["griewank-3"]["gibbon-botorch"]
+    assert presets.baseline({"gibbon-v1": of["griewank-3"]["gibbon-v1"]}, "gibbon") is None
+
+
 def test_a_count_of_many_tests_is_corrected(tmp_path: Path, make_record: Make) -> None:
     of = gathered(tmp_path, make_record, {("griewank-3", m): 0.1 for m in ("dms-paper", "ei")}, reps=6)
     regret = of["griewank-3"]["ei"].regret

@@ -33,7 +33,6 @@ SCHEMA = 4  # of a line of the journal and of a packed file; lines of schema 1 d
 DEFAULT = re.compile(r"dms(-fast)?(\[.*\])?$")
 EARLIER = {"rho_stalled": "dms-v1", "kernel": "dms-v2"}  # what the default is called today that lacks a setting
 BOTORCHS_ONCE = ("ei", "ts", "gibbon", "jes", "pes")  # methods that were BoTorch's in schema 1
-OURS_ONCE = {"gibbon": "gibbon-v1"}  # what ours are called of schema 2: it had random candidates alone for f*
 
 
 class TornRecord(ModeseekWarning):
@@ -93,8 +92,8 @@ def as_today(data: dict[str, Any], schema: Any) -> dict[str, Any]:
     method, config = data["method"], data["config"]
     if schema == 1 and method in BOTORCHS_ONCE:
         method = f"{method}-botorch"
-    elif schema < 3 and method in OURS_ONCE:
-        method = OURS_ONCE[method]
+    elif schema == 2 and method == "gibbon":
+        method = "gibbon-v1"  # ours, which had random candidates alone for f*
     elif config is not None and schema < 4 and (default := DEFAULT.match(method)):
         earlier = next((name for setting, name in EARLIER.items() if setting not in config), None)
         if earlier is None and config["noise_prior"] == "gamma":

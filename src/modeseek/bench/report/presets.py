@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from modeseek.bench.campaign.records import OURS_ONCE
 from modeseek.bench.methods.variants import DEFAULT, PRESET, PRINTED
 from modeseek.bench.report.curves import (
     MEASURES,
@@ -30,17 +29,14 @@ NOTE = (
     "On how many of the paper's tasks each reading of its method is better / level / worse than each of its baselines "
     "(Wilcoxon signed-rank over replications, 5 %), at the end and all along (area under log regret); in brackets, how "
     "many are still better / worse with Holm's correction for the tasks of the cell. Of our own and BoTorch's way to "
-    "maximize an acquisition function the one with more replications counts (of GIBBON also `gibbon-v1`, which is ours "
-    f"before it sampled f* at the observed inputs as well). {BEST.capitalize()}: by task, the one with the lowest mean "
-    "difference, which favours the baselines, since the same replications choose it."
+    f"maximize an acquisition function the one with more replications counts. {BEST.capitalize()}: by task, the one "
+    "with the lowest mean difference, which favours the baselines, since the same replications choose it."
 )
 
 
 def baseline(methods: dict[str, Curves], name: str) -> Curves | None:
-    """The paper's method of this name as far as it was run: ours, BoTorch's or an earlier one of ours, whichever has
-    most replications."""
-    keys = (name, f"{name}-botorch", OURS_ONCE.get(name, name))
-    found = [c for key in keys if (c := methods.get(key)) is not None]
+    """The paper's method of this name as far as it was run: ours or BoTorch's, whichever has more replications."""
+    found = [c for key in (name, f"{name}-botorch") if (c := methods.get(key)) is not None]
     return max(found, key=lambda c: len(c.replications), default=None)
 
 
