@@ -45,12 +45,12 @@ def test_the_table_of_results_is_the_reports_and_fits_on_a_screen(tmp_path: Path
     assert len(script["ROWS"]) <= 8
     against = tmp_path / "against.csv"
     against.write_text(
-        "method,tasks,measure,better,level,worse,worse on\n"
-        'logei,the paper\'s tasks,at the end,3,2,1,"a, b"\n'
-        'logei,the paper\'s tasks,all along,0,5,1,"b, c"\n'
-        "pi,validation tasks,at the end,0,0,0,\n"
+        "method,tasks,measure,better,level,worse,better by Holm,level by Holm,worse by Holm,worse on\n"
+        'logei,the paper\'s tasks,at the end,3,2,1,2,4,0,"a, b"\n'
+        'logei,the paper\'s tasks,all along,0,5,1,0,6,0,"b, c"\n'
+        "pi,validation tasks,at the end,0,0,0,0,0,0,\n"
     )
     other = script["filled"](text, against)
-    assert "| LogEI | 3 / 2 / 1 |  | a, b, c (all along) |" in other
+    assert "| LogEI | 3 / 2 / 1 (2 / 0) |  | a, b, c (all along) |" in other
     assert "| PI |  |  |  |" in other, "not run, so no counts"
     assert script["filled"](other) == text

@@ -61,6 +61,19 @@ def test_the_table_judges_each_step_by_the_one_before(
     assert [judged[method] for method in methods[:4]] == ["", "better", "level", "worse"]
     assert judged["dms-paper"] == "", "the step before was not run"
     assert table.cells[1][1].endswith("better*")
+    assert [line[-2] for line in table.cells[:4]] == ["", "1 / 0 / 0 (1 / 0)", "0 / 1 / 0 (0 / 0)", "0 / 0 / 1 (0 / 1)"]
+
+
+def test_a_verdict_that_many_tests_may_bring_is_no_count_in_brackets(
+    tmp_path: Path, make_record: Callable[[str, str, int, float], Record]
+) -> None:
+    store = Store(tmp_path)
+    methods = list(variants.departures(TASK))[:4]
+    for method, level in zip(methods, [1.0, 0.1, 0.1, 0.1], strict=True):
+        for replication in range(6):
+            store.append(make_record(TASK, method, replication, level))
+    line = departures.table(ablations.split(gather(store)).departed).cells[1]
+    assert (line[1].endswith("better"), line[-2]) == (True, "1 / 0 / 0 (0 / 0)"), "p is 1/32, and there are three tests"
 
 
 def test_the_table_says_how_often_there_was_no_model(

@@ -129,10 +129,10 @@ def test_the_default_is_counted_against_each_method_by_the_signed_ranks(folder: 
     table = against_table({"tasks": runs})
     assert table.header == ["method", "tasks, at the end", "tasks, all along", "worse on"]
     assert table.cells == [
-        ["ei", "1 / 0 / 1", "1 / 0 / 1", "levy-10"],
-        ["sobol", "0 / 1 / 0", "0 / 1 / 0", ""],
+        ["ei", "1 / 0 / 1 (1 / 1)", "1 / 0 / 1 (1 / 1)", "levy-10"],
+        ["sobol", "0 / 1 / 0 (0 / 0)", "0 / 1 / 0 (0 / 0)", ""],
         # On Levy the best is sobol at the end, ei all along.
-        ["the best of the others", "1 / 1 / 0", "1 / 0 / 1", "levy-10 (all along)"],
+        ["the best of the others", "1 / 1 / 0 (1 / 0)", "1 / 0 / 1 (1 / 1)", "levy-10 (all along)"],
     ]
     few = {"levy-10": {m: first(r, 2) for m, r in of_levy.items()}}
     assert not against_table({"tasks": few}).cells, "nothing to be said of two pairs"
@@ -147,13 +147,14 @@ def test_the_best_of_the_others_is_no_dms_and_has_enough_pairs(folder: Path) -> 
         elsewhere = tuple(i + 3 for i in superb.replications)
         methods["ts"] = dataclasses.replace(superb, method="ts", replications=elsewhere)
     lines = {line[0]: line[1:] for line in against_table({"tasks": runs}).cells}
-    assert lines["dms-fast"][0] == "0 / 0 / 2"
+    assert lines["dms-fast"][0] == "0 / 0 / 2 (0 / 2)"
     assert {"pes", "ts"}.isdisjoint(lines)
-    assert lines["the best of the others"] == ["2 / 0 / 0", "2 / 0 / 0", ""], "ei, on both tasks"
+    assert lines["the best of the others"] == ["2 / 0 / 0 (2 / 0)", "2 / 0 / 0 (2 / 0)", ""], "ei, on both tasks"
     for methods in runs.values():
         methods["pes"] = dataclasses.replace(first(superb, MIN_PAIRS), method="pes")
     table = against_table({"tasks": runs})
-    assert table.cells[-1] == ["the best of the others", "0 / 0 / 2", "0 / 0 / 2", ", ".join(TASKS)]
+    assert table.cells[-1] == ["the best of the others", "0 / 0 / 2 (0 / 0)", "0 / 0 / 2 (0 / 0)", ", ".join(TASKS)]
+    assert [table.rows[-1][f"{v} by Holm"] for v in ("better", "level", "worse")] == [0, 2, 0], "p is 1/32 in each"
     assert table.rows[-1]["worse on"] == ", ".join(TASKS)
 
 
@@ -170,7 +171,7 @@ def test_methods_are_ordered_by_the_replications_that_they_share_with_dms(folder
     for what in ("final", "area"):
         ranks = {row["method"]: row[f"{what} rank"] for row in summary_rows(runs)}
         assert ranks == {"sobol": 1, "dms": 2, "ei": 3}
-    assert against_table({"tasks": runs}).cells[-1][1] == "0 / 0 / 1", "sobol"
+    assert against_table({"tasks": runs}).cells[-1][1] == "0 / 0 / 1 (0 / 1)", "sobol"
 
 
 def test_mixed_configurations_are_refused(folder: Path, make_record: MakeRecord) -> None:
@@ -348,7 +349,7 @@ def test_the_report_writes_figures_tables_and_a_page_without_a_network(
         assert (out / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
     assert "±" in section(out, TITLES["summary"])
     for rival in ("ei", "the best of the others"):
-        assert f"| {rival} | 2 / 0 / 0 | 2 / 0 / 0 |  |" in section(out, TITLES["against"])
+        assert f"| {rival} | 2 / 0 / 0 (2 / 0) | 2 / 0 / 0 (2 / 0) |  |" in section(out, TITLES["against"])
     assert "rho=0" not in section(out, TITLES["summary"]), "variants are in the ablations alone"
     assert "| ρ, weight of σ | 0 |" in section(out, TITLES["ablations"])
     rows = list(csv.DictReader((out / "summary.csv").read_text().splitlines()))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 from modeseek.bench.methods.variants import PRINTED, departures
-from modeseek.bench.report.curves import LEVEL, Curves, Gathered, holm, is_known, p_value, verdict
+from modeseek.bench.report.curves import LEVEL, VERDICTS, Curves, Gathered, holm, is_known, p_value, verdict
 from modeseek.bench.report.table import Row, Table, mean_and_error, percent, plus_minus
 
-VERDICTS = ("better", "level", "worse")
 NOTE = (
     f"From `{PRINTED}`, the paper's text to the letter, by way of `dms-paper`, its usual reading, to the default: each "
     "line has one point more than the line above it. Final regret, mean ± standard error; better, worse: than the line "
-    "above (Wilcoxon signed-rank over replications, 5 %); a star where that holds with Holm's correction for all tests "
-    "of the table. Without a model: the share of iterations, task by task, that evaluated the best pseudo-input "
-    "because the model's loss or samples were not finite, all pseudo-inputs were one point, or one hill (a dash: not "
-    "recorded, or no step on that task)."
+    "above (Wilcoxon signed-rank over replications, 5 %); a star, and a count in brackets, where that holds with "
+    "Holm's correction for all tests of the table. Without a model: the share of iterations, task by task, that "
+    "evaluated the best pseudo-input because the model's loss or samples were not finite, all pseudo-inputs "
+    "were one point, or one hill (a dash: not recorded, or no step on that task)."
 )
 
 
@@ -45,9 +44,12 @@ def table(gathered: Gathered) -> Table:
     cells = []
     for point in points:
         of_point = [by_place.get((point, task)) for task in gathered]
-        counts = [sum(row is not None and row["beside the one before"] == v for row in of_point) for v in VERDICTS]
+        judged = [row for row in of_point if row is not None and row["beside the one before"]]
+        counts = {v: [row for row in judged if row["beside the one before"] == v] for v in VERDICTS}
+        sure = [sum(float(row["p by Holm"]) < LEVEL for row in counts[v]) for v in ("better", "worse")]
+        total = f"{' / '.join(str(len(of_v)) for of_v in counts.values())} ({sure[0]} / {sure[1]})" if judged else ""
         without = " / ".join(percent(float(row["without a model"]) if row else math.nan) for row in of_point)
-        cells.append([point, *map(_cell, of_point), " / ".join(map(str, counts)) if any(counts) else "", without])
+        cells.append([point, *map(_cell, of_point), total, without])
     return Table(["with", *gathered, "better / level / worse", "without a model, %"], cells, rows)
 
 

@@ -192,7 +192,8 @@ def _against(groups: dict[str, Gathered]) -> list[Section]:
             "against",
             "The default against each method",
             "On how many tasks dms is better / level / worse (Wilcoxon signed-rank over replications, 5 %), by final "
-            "regret and by the area under log regret. "
+            "regret and by the area under log regret; in brackets, how many are still better / worse with Holm's "
+            "correction for the tasks of the cell. "
             f"The last line: against {BEST_OF_OTHERS}, the best non-DMS method of each task, by the mean difference "
             f"from dms in final regret or in area, with at least {MIN_PAIRS} shared replications.",
             table,

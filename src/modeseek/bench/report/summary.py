@@ -11,12 +11,14 @@ from modeseek.bench.report.curves import (
     MEASURES,
     MIN_PAIRS,
     REFERENCE,
+    VERDICTS,
     Curves,
     Gathered,
     Measure,
     difference,
     in_order,
     is_known,
+    judged,
     p_value,
     ranks,
     standing,
@@ -30,7 +32,8 @@ BEST_OF_OTHERS = "the best of the others"
 
 
 def against_table(groups: dict[str, Gathered]) -> Table:
-    """For each method, on how many tasks of each group DMS is better, level and worse; and where it is worse.
+    """For each method, on how many tasks of each group DMS is better, level and worse; and where it is worse. In
+    brackets, on how many it still is with Holm's correction for the tasks of the cell.
 
     The last line has them against the best of the other methods, which differs from task to task.
     """
@@ -47,10 +50,11 @@ def against_table(groups: dict[str, Gathered]) -> Table:
             tested = {task: of for task, of in gathered.items() if REFERENCE in of}
             for what, label in MEASURES.items():
                 present = {task: c for task, of in tested.items() if (c := rival(of, what)) is not None}
-                verdicts = {task: verdict(tested[task][REFERENCE], c, what) for task, c in present.items()}
-                counts = {v: list(verdicts.values()).count(v) for v in ("better", "level", "worse")}
-                texts.append(" / ".join(map(str, counts.values())) if any(counts.values()) else "")
-                worse = [task for task, v in verdicts.items() if v == "worse"]
+                found = judged({task: difference(tested[task][REFERENCE], c, what) for task, c in present.items()})
+                counts: Row = {v: found.count(v) for v in VERDICTS}
+                counts |= {f"{v} by Holm": found.count(v, corrected=True) for v in VERDICTS}
+                texts.append(str(found))
+                worse = [task for task, v in found.verdicts.items() if v == "worse"]
                 lost |= {task: task if what == "final" else f"{task} ({label})" for task in worse if task not in lost}
                 rows.append({"method": name, "tasks": group, "measure": label, **counts, "worse on": ", ".join(worse)})
         if any(texts):
