@@ -31,6 +31,10 @@ def test_the_readmes_examples_are_short_run_and_find_the_optimum(tmp_path: Path)
     assert abs(float(re.search(r"\{'x': (\S+)\}", printed)[1]) - 2) < 0.1, "Optuna's study"
 
 
+def test_whether_the_paper_holds_is_linked_from_the_first_screen() -> None:
+    assert "docs/reproduction.md" in "".join(README.read_text().splitlines(keepends=True)[:10])
+
+
 def test_the_page_on_usage(tmp_path: Path) -> None:
     printed = run(ROOT / "docs/usage.md", tmp_path)
     assert float(re.search(r"best value (\S+)", printed)[1]) < 1

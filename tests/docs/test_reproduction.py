@@ -6,6 +6,8 @@ import csv
 import re
 from pathlib import Path
 
+from modeseek.bench.methods import variants
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reproduction.md").read_text()
 
@@ -13,6 +15,16 @@ PAGE = (DOCS / "reproduction.md").read_text()
 def rows(name: str) -> list[dict[str, str]]:
     with (DOCS / f"results/{name}.csv").open(newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def test_the_points_of_departure_are_counted_and_those_without_a_step_named() -> None:
+    numbers = {7: "Seven", 13: "thirteen"}
+    decisions = (DOCS / "decisions.md").read_text()
+    assert f"{numbers[len(variants.TO_PAPER)]} points in which `DMSConfig.paper(d)`" in decisions
+    assert f"departs from `DMSConfig.paper(d)` in {numbers[len(variants.TO_DEFAULT)]} points" in decisions
+    steps = {point for task in variants.DEPARTURE_TASKS for point in variants.departures(task).values()}
+    without = {*variants.TO_PAPER, *variants.TO_DEFAULT} - steps
+    assert without == {"pseudo-inputs rounded", "choices by expected improvement", "local search of long runs"}
 
 
 def line(rule: str) -> str:

@@ -14,7 +14,9 @@ NOTE = (
     "above (Wilcoxon signed-rank over replications, 5 %); a star, and a count in brackets, where that holds with "
     "Holm's correction for all tests of the table. Without a model: the share of iterations, task by task, that "
     "evaluated the best pseudo-input because the model's loss or samples were not finite, all pseudo-inputs "
-    "were one point, or one hill (a dash: not recorded, or no step on that task)."
+    "were one point, or one hill (a dash: not recorded, or no step on that task). Points that make no difference on a "
+    "task have no step: on continuous tasks rounded pseudo-inputs and choices by expected improvement, in short runs "
+    "the local search."
 )
 
 
