@@ -15,7 +15,7 @@ from modeseek.bench.measure import theory
 from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods import variants
 from modeseek.bench.report import ablation_claims, ablations, claims, presets, regret_claims
-from modeseek.bench.report.curves import Gathered, gather
+from modeseek.bench.report.curves import Gathered, gather, p_value
 from modeseek.bench.report.finding import HIGH, LOW, Evidence, Finding
 from modeseek.bench.tasks import find_task, task_names
 
@@ -51,6 +51,24 @@ def test_ours_or_botorchs_is_the_papers_method_and_an_earlier_one_is_neither(tmp
     of = gathered(tmp_path, make_record, {("griewank-3", m): 0.1 for m in ("gibbon-botorch", "gibbon-v1")}, reps=3)
     assert presets.baseline(of["griewank-3"], "gibbon") is of["griewank-3"]["gibbon-botorch"]
     assert presets.baseline({"gibbon-v1": of["griewank-3"]["gibbon-v1"]}, "gibbon") is None
+
+
+def test_two_ways_to_maximize_are_side_by_side_also_where_they_are_too_few_for_a_test(
+    tmp_path: Path, make_record: Make
+) -> None:
+    of = gathered(tmp_path, make_record, {(task, m): 0.1 for task in TASKS for m in ("jes", "ei", "ei-botorch")})
+    few = gathered(tmp_path / "few", make_record, {("griewank-3", "jes-botorch"): 0.1}, reps=3)
+    of["griewank-3"] |= few["griewank-3"]
+    table = presets.agreement(of)
+    ei, jes = (dict(zip(table.header, line, strict=True)) for line in table.cells)
+    assert (jes["method"], jes["at the end"], jes["all along"]) == ("jes", "", "")
+    ours, theirs = (float(np.median(of["griewank-3"][m].final[:3])) for m in ("jes", "jes-botorch"))
+    assert jes["p at the end"] == f"griewank-3 (n = 3, no test: {ours:.3g} and {theirs:.3g})"
+    assert [float(found.split(" ")[1]) for found in ei["p at the end"].split(", ")] == [
+        pytest.approx(p_value(of[task]["ei"], of[task]["ei-botorch"]), rel=0.05) for task in TASKS
+    ]
+    assert [row["not tested on"] for row in table.rows if row["method"] == "jes"] == ["griewank-3"] * 2
+    assert [row["not tested on"] for row in table.rows if row["method"] == "ei"] == [""] * 2
 
 
 def test_a_count_of_many_tests_is_corrected(tmp_path: Path, make_record: Make) -> None:

@@ -18,6 +18,7 @@ from modeseek.bench.report.curves import (
     difference,
     judged,
     p_value,
+    paired,
 )
 from modeseek.bench.report.table import Row, Table, percent
 
@@ -135,7 +136,9 @@ def without_model_table(gathered: Gathered) -> Table:
 AGREEMENT = (
     "Our batched acquisition functions beside BoTorch's own with `optimize_acqf`, on the same surrogate, designs and "
     "noise: on how many tasks ours are better / level / worse (Wilcoxon signed-rank over replications, 5 %), in "
-    "brackets with Holm's correction, and the p-values at the end by task."
+    "brackets with Holm's correction, and the p-values at the end by task. With fewer than "
+    f"{MIN_PAIRS} common replications there is no test: n of them, and the median final regret of ours and of "
+    "BoTorch's in these."
 )
 
 
@@ -144,17 +147,29 @@ def agreement(gathered: Gathered) -> Table:
     cells, rows = [], list[Row]()
     for name in dict.fromkeys(m.removesuffix("-botorch") for of in gathered.values() for m in of if "-botorch" in m):
         both = {
-            t: (of[name], of[f"{name}-botorch"]) for t, of in gathered.items() if {name, f"{name}-botorch"} <= of.keys()
+            task: pair
+            for task, of in gathered.items()
+            if {name, f"{name}-botorch"} <= of.keys()
+            and len(difference(*(pair := (of[name], of[f"{name}-botorch"])), "final"))
         }
-        found = [_compared(both, what) for what in MEASURES]
-        if found[0].verdicts:
-            p = {task: p_value(*pair) for task, pair in both.items() if task in found[0].verdicts}
-            cells.append([name, *map(str, found), ", ".join(f"{task} {value:.2g}" for task, value in p.items())])
+        if both:
+            found = [_compared(both, what) for what in MEASURES]
+            cells.append([name, *map(str, found), ", ".join(f"{t} {_beside(*pair)}" for t, pair in both.items())])
             rows += [
                 _row(name, f"{name}-botorch", "all", label, c)
+                | {"not tested on": ", ".join(task for task in both if task not in c.verdicts)}
                 for label, c in zip(MEASURES.values(), found, strict=True)
             ]
     return Table(["method", *MEASURES.values(), "p at the end"], cells, rows)
+
+
+def _beside(ours: Curves, theirs: Curves) -> str:
+    """The p-value at the end, or what there is where they are too few for one."""
+    p = p_value(ours, theirs)
+    if not math.isnan(p):
+        return f"{p:.2g}"
+    a, b = paired(ours, theirs)
+    return f"(n = {len(a)}, no test: {np.median(a):.3g} and {np.median(b):.3g})"
 
 
 def groups_of(synthetic: Gathered, real: Gathered) -> dict[str, Gathered]:
