@@ -206,8 +206,8 @@ def _level_everywhere(
     tasks: Sequence[str] = (LOW, HIGH),
     measures: Sequence[Measure] = tuple(MEASURES),
 ) -> Iterator[Finding]:
-    """Whether all values of a setting are as good as the paper's: no test tells them apart and the data exclude that
-    regret is more than LITTLE times as high or as low."""
+    """Whether all values of a setting are about as good as the paper's: the data exclude that regret is more than
+    LITTLE times as high or as low. Where they do not, it is not so if a test tells a value apart, and else open."""
     differences = {
         (task, value, what): _log_ratio(c, of[task][PRESET], what)
         for task in tasks
@@ -221,12 +221,13 @@ def _level_everywhere(
     intervals = {key: shift(differences[key], LEVEL / len(found)) for key in found}
     apart = [key for key, v in found.items() if v != "level"]
     unsure = [key for key, interval in intervals.items() if not interval.within(np.log10(LITTLE))]
-    status: Status = "not" if apart else "open" if unsure else "reproduced"
+    status: Status = "reproduced" if not unsure else "not" if apart else "open"
+    names = [f"{setting} = {v} {found[t, v, what]} {MEASURES[what]} on {t}" for t, v, what in apart]
+    level = f"{len(found) - len(apart)} of {len(found)} comparisons with the paper's value are level"
     text = (
-        f"{len(found) - len(apart)} of {len(found)} comparisons with the paper's value are "
-        f"level, and {len(found) - len(unsure)} exclude regret {LITTLE:g} times as high or as low (a little here). "
-        f"Regret by that of the paper's value, all simultaneous {100 * (1 - LEVEL):.0f} % intervals (Hodges and "
-        f"Lehmann's) together: {_hulls(intervals)}"
+        f"{', '.join([level, *names])}; {len(found) - len(unsure)} exclude regret {LITTLE:g} times as high or low (a "
+        f"little here). Regret by that of the paper's value, all simultaneous {100 * (1 - LEVEL):.0f} % intervals "
+        f"(Hodges and Lehmann's) together: {_hulls(intervals)}"
     )
     yield Finding(claim, place, status, text, _ABLATIONS)
 

@@ -279,5 +279,5 @@ JUDGES: dict[Callable[[Evidence], Iterator[Finding]], str] = {  # and the readin
     _concentration: f"`{PRESET}`",
     _cost: f"`{PRESET}`",
     _guidance: "",
-    _theory: f"`{PRESET}`, w = 0, always with a model",
+    _theory: f"`{PRESET}`, always with a model",
 }

@@ -155,11 +155,10 @@ def agreement(gathered: Gathered) -> Table:
         if both:
             found = [_compared(both, what) for what in MEASURES]
             cells.append([name, *map(str, found), ", ".join(f"{t} {_beside(*pair)}" for t, pair in both.items())])
-            rows += [
-                _row(name, f"{name}-botorch", "all", label, c)
-                | {"not tested on": ", ".join(task for task in both if task not in c.verdicts)}
-                for label, c in zip(MEASURES.values(), found, strict=True)
-            ]
+            for label, comparison in zip(MEASURES.values(), found, strict=True):
+                untested = [task for task in both if task not in comparison.verdicts]
+                row = _row(name, f"{name}-botorch", "all", label, comparison)
+                rows.append(row | {"not tested on": ", ".join(untested)})
     return Table(["method", *MEASURES.values(), "p at the end"], cells, rows)
 
 
