@@ -97,9 +97,15 @@ def _add_pack(commands: Commands) -> None:
 
 
 def _add_measurements(commands: Commands) -> None:
-    theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1")
+    theory = commands.add_parser(
+        "theory",
+        help="measure the terms of the paper's Lemma 1",
+        description="Measure what is not stored yet of the terms of the paper's Lemma 1 and of its diffusion error, "
+        "over n, m, t0 and w. Ctrl-C loses at most the setting that was being measured; the same command resumes.",
+    )
     theory.add_argument("--seeds", type=partial(at_least, 2), default=10, help="(default: 10)")
     theory.add_argument("--task", type=names, help="of the synthetic ones (default: styblinski-tang-2,levy-10)")
+    theory.add_argument("--method", type=names, help="presets of the paper (default: dms-paper,dms-printed)")
     theory.set_defaults(run=_theory)
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
     distribution.add_argument(
@@ -191,8 +197,7 @@ def _measure_missing(out: Path, device: str) -> None:
         if all(row["device"] != here for row in read(out / f"{name}.json")):
             defaults = {"task": None, "method": None, "repeats": 3, "batch": 1, "threads": 1}
             measure(argparse.Namespace(**defaults, out=out, device=device))
-    if not (out / "theory.json").exists():
-        _theory(argparse.Namespace(seeds=10, threads=1, out=out, task=None, device=device))
+    _theory(argparse.Namespace(seeds=10, threads=1, out=out, task=None, method=None, device=device))
     if not (out / "distribution.json").exists():
         _distribution(argparse.Namespace(replication=0, threads=1, out=out))
 
@@ -222,14 +227,20 @@ def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
 
 def _theory(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.replication import fixed_threads
-    from modeseek.bench.measure.theory import TASKS, save, study
+    from modeseek.bench.measure.theory import METHODS, TASKS, config_of, study
+    from modeseek.bench.tasks import find_task
     from modeseek.checks import device_of
 
     check_folder(options.out)
     path, device = options.out / "theory.json", str(device_of(options.device))
+    wanted = [(task, method) for task in options.task or TASKS for method in options.method or METHODS]
+    for task, method in wanted:
+        config_of(find_task(task), method)  # that both are known, before any work
     with fixed_threads(options.threads):
-        for task in options.task or TASKS:
-            save(path, study(task, seeds=options.seeds, device=device), task, device)
+        for task, method in wanted:
+            for r in study(path, task, method, seeds=options.seeds, device=device):
+                settings = ", ".join(f"{name} = {value:g}" for name, value in r.settings.items())
+                print(f"{task}, {method}, {settings}: SubOpt {r.subopt.mean():.3g}", flush=True)
     print(path)
 
 
