@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modeseek.checks import nearest
+from modeseek.checks import did_you_mean, nearest
 from modeseek.commands.arguments import Commands, at_least, check_folder, names, positive, sizes
-from modeseek.commands.scoreboard import add_running, add_scoreboard, run_cells
+from modeseek.commands.scoreboard import add_running, add_scoreboard, device_of_plan, run_steps
 from modeseek.errors import ConfigError, ModeseekError
 
 
@@ -67,10 +67,12 @@ def _add_paper(commands: Commands) -> None:
         "paper",
         help="run whatever is missing of the paper's figures, tables and ablations",
         description="Run the paper's figures, ablations, the way from its text to our default, and the measurements of "
-        "its tables, as far as they are not stored yet: baselines and the paper's presets first, our default last. "
+        "its tables and its theory, as far as they are not stored yet: baselines and the paper's presets first, our "
+        "default last. Seconds are measured with one thread, best on a machine that does nothing else. "
         "Ctrl-C or a crash loses little; the same command resumes, and several may share a folder.",
     )
     add_running(paper)
+    paper.add_argument("--part", type=names, help='only these, as in "Table 3,growth"; --plan names all')
     paper.add_argument("--task", type=names, help="only these tasks")
     paper.add_argument("--method", type=names, help="only these methods")
     paper.set_defaults(run=_paper)
@@ -170,31 +172,26 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _paper(options: argparse.Namespace) -> None:
-    from modeseek.bench.campaign import paper
+    from modeseek.bench.campaign.paper import steps
+    from modeseek.bench.campaign.plan import Cell
 
     check_folder(options.out)
-    wanted = [cell for cell in paper.cells() if not options.method or cell.method in options.method]
-    if options.task:
-        wanted = [cell for cell in wanted if set(cell.tasks) & set(options.task)]
-    part = bool(options.task or options.method)
-    run_cells(wanted, options, (lambda device: None) if part else partial(_measure_missing, options.out))
-
-
-def _measure_missing(out: Path, device: str) -> None:
-    """The measurements of the paper's tables and of its theory that are not there, at least not on this device."""
-    import torch
-
-    from modeseek.bench.measure.measurements import machine, read
-
-    here = machine(torch.device(device))["device"]
-    for name, measure in (("seconds", _seconds), ("draws", _draws), ("growth", _growth)):
-        if all(row["device"] != here for row in read(out / f"{name}.json")):
-            defaults = {"task": None, "method": None, "repeats": 3, "batch": 1, "threads": 1}
-            measure(argparse.Namespace(**defaults, out=out, device=device))
-    if not (out / "theory.json").exists():
-        _theory(argparse.Namespace(seeds=10, threads=1, out=out, task=None, device=device))
-    if not (out / "distribution.json").exists():
-        _distribution(argparse.Namespace(replication=0, threads=1, out=out))
+    every = steps(device_of_plan(options))
+    parts = list(dict.fromkeys(step.part for step in every))
+    for part in options.part or ():
+        if part not in parts:
+            hint = did_you_mean(part, parts) or f"; there are {', '.join(parts)}"
+            raise ConfigError(f"there is no part {part!r}{hint}")
+    wanted = []
+    for step in every:
+        tasks = step.tasks if isinstance(step, Cell) else (step.task,)
+        if (
+            (not options.part or step.part in options.part)
+            and (not options.method or step.method in options.method)
+            and (not options.task or set(tasks) & set(options.task))
+        ):
+            wanted.append(step)
+    run_steps(wanted, options)
 
 
 def _pack(options: argparse.Namespace) -> None:
