@@ -142,7 +142,9 @@ def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
     text = script["PAGE"].read_text()
-    assert script["filled"](text) == text, "`make report` refreshes the table"
+    assert script["with_claims"](text) == text, "`make report` refreshes the table"
     other = tmp_path / "claims.csv"
     other.write_text("number,claim,place,status,found,command\n1,It works,Sec. 5,not,1 of 3,theory\n")
-    assert "| 1 | It works | Sec. 5 | **not** | 1 of 3 | `modeseek bench theory` |" in script["filled"](text, other)
+    assert "| 1 | It works | Sec. 5 | **not** | 1 of 3 | `modeseek bench theory` |" in script["with_claims"](
+        text, other
+    )
