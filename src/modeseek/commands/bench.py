@@ -104,9 +104,8 @@ def _add_measurements(commands: Commands) -> None:
     theory.add_argument("--task", type=names, help="of the synthetic ones (default: styblinski-tang-2,levy-10)")
     theory.set_defaults(run=_theory)
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
-    distribution.add_argument(
-        "--replication", type=partial(at_least, 0), default=0, help="of Styblinski-Tang-2 (default: 0)"
-    )
+    distribution.add_argument("--method", type=names, help="presets of DMS (default: dms-printed,dms-paper)")
+    distribution.add_argument("--reps", type=positive, help="replications of Styblinski-Tang-2 (default: 5)")
     distribution.set_defaults(run=_distribution)
     draws = commands.add_parser("draws", help="measure how long DMS and PES take to sample x*")
     draws.add_argument("--repeats", type=positive, default=5, help="(default: 5)")
@@ -235,10 +234,13 @@ def _distribution(options: argparse.Namespace) -> None:
     from modeseek.bench.measure import distribution
 
     check_folder(options.out)
-    with fixed_threads(options.threads):
-        taken = distribution.take_samples(replication=options.replication)
     path = options.out / "distribution.json"
-    distribution.save(path, taken)
+    with fixed_threads(options.threads):
+        for method in options.method or distribution.METHODS:
+            for replication in range(options.reps or distribution.REPLICATIONS):
+                for samples in distribution.take_samples(method=method, replication=replication):
+                    distribution.save(path, samples)
+                print(f"{method}, replication {replication}: {samples.seconds:.0f} s", flush=True)
     print(path)
 
 

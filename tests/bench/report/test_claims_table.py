@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from modeseek.bench.campaign.records import Record, Store
-from modeseek.bench.measure import theory
+from modeseek.bench.measure import distribution, theory
 from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods import variants
 from modeseek.bench.report import ablations, claims, presets
@@ -117,6 +117,31 @@ def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
     (partly,) = claims._seconds([*slow[:3], row("ucb", 3.0)])
     assert partly.status == "partly"
     assert partly.found.endswith("2 of 3 of EI and UCB, ours and BoTorch's, but ucb takes ×1.5 on levy-10")
+
+
+@pytest.mark.parametrize(
+    ("models", "status", "counts"),
+    [
+        ((0.01, 0.02, 0.03), "reproduced", "3 of 3"),
+        ((0.01, 0.02, 0.3), "partly", "2 of 3"),
+        ((0.01, 0.3, 0.3), "not", "1 of 3"),
+        ((0.01, 0.02, None), "reproduced", "2 of 2 replications (1 more had no model)"),
+    ],
+)
+def test_the_concentration_is_judged_over_replications(
+    tmp_path: Path, models: tuple[float | None, ...], status: str, counts: str
+) -> None:
+    rng = np.random.default_rng(0)
+    for replication, model in enumerate(models):
+        gp, by_model = rng.normal(0.5, 0.2, (100, 2)), rng.normal(0.5, model or 0.0, (100, 2))
+        taken = distribution.OptimumSamples(
+            10, gp, gp, gp, by_model, None, "dms-printed", replication, fell_back=model is None
+        )
+        distribution.save(tmp_path / "distribution.json", taken)
+    (found,) = claims._concentration(Evidence({}, {}, {}, tmp_path))
+    assert found.status == status
+    assert f"in {counts}" in found.found
+    assert found.claim.endswith("`dms-printed`")
 
 
 @pytest.mark.parametrize(("by_epochs", "status"), [(1.0, "reproduced"), (0.2, "reproduced"), (1.3, "not")])

@@ -34,9 +34,9 @@ REPEATS_OF_DRAWS, REPEATS = 5, 3
 TOGETHER = 128  # replications side by side, with which a GPU is bound by arithmetic rather than by launches
 THREADS = 1
 # Rows that lack a value are older than it.
-EARLIER_ROWS = {
+EARLIER_ROWS: dict[str, Measurement] = {
     "theory": {"task": theory.TASK, "method": PRESET},
-    "distribution": {"task": distribution.TASK, "method": PRESET},
+    "distribution": {"task": distribution.TASK, "method": PRESET, "replication": 0},
 }
 # The paper's seconds of an iteration, as rows; with its acquisition functions as BoTorch optimizes them.
 OF_THE_PAPER: list[Measurement] = [
@@ -178,9 +178,7 @@ def _key(**values: Any) -> Key:
     return tuple(values.items())
 
 
-def _save_all(
-    save: Callable[[Path, Measurement], None], measured: Callable[[], Iterator[Measurement]], path: Path
-) -> None:
+def _save_all(save: Callable[[Path, Any], None], measured: Callable[[], Iterable[Any]], path: Path) -> None:
     for measurement in measured():
         save(path, measurement)
 
@@ -220,12 +218,13 @@ def _of_growth(device: str, place: str) -> Iterator[Piece]:
 
 def _of_distributions() -> Iterator[Piece]:
     """They are drawn on a CPU."""
-    keys = tuple(_key(task=distribution.TASK, method=PRESET, iteration=i) for i in distribution.ITERATIONS)
-    yield Piece("distribution", "distribution", "cpu", None, keys, _measure_distribution)
-
-
-def _measure_distribution(path: Path) -> None:
-    distribution.save(path, distribution.take_samples())
+    for method in distribution.METHODS:
+        for replication in range(distribution.REPLICATIONS):
+            each = ({"method": method, "replication": replication, "iteration": i} for i in distribution.ITERATIONS)
+            keys = tuple(_key(task=distribution.TASK, **of) for of in each)
+            measured = partial(distribution.take_samples, method=method, replication=replication)
+            measure = partial(_save_all, distribution.save, measured)
+            yield Piece("distribution", "distribution", "cpu", None, keys, measure)
 
 
 def _of_theory(device: str) -> Iterator[Piece]:
