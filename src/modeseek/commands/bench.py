@@ -120,7 +120,7 @@ def _add_measurements(commands: Commands) -> None:
     batches.add_argument("--batch", type=sizes, help="(default: 1,8,30,128)")
     batches.set_defaults(run=_batches)
     growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with each size")
-    growth.add_argument("--batch", type=positive, default=1, help="replications side by side (default: 1)")
+    growth.add_argument("--batch", type=sizes, help="replications side by side (default: 1, and on a GPU 128, too)")
     growth.set_defaults(run=_growth)
     for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
@@ -276,13 +276,16 @@ def _batches(options: argparse.Namespace) -> None:
 
 def _growth(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.replication import fixed_threads
-    from modeseek.bench.measure.cost import measure_growth, save
+    from modeseek.bench.measure.cost import growth_batches, measure_growth, save
+    from modeseek.checks import device_of
 
     check_folder(options.out)
+    device = str(device_of(options.device))
     with fixed_threads(options.threads):
-        for m in measure_growth(batch=options.batch, device=options.device):
-            save(options.out / "growth.json", m)
-            print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
+        for batch in options.batch or growth_batches(device):
+            for m in measure_growth(batch=batch, device=device):
+                save(options.out / "growth.json", m)
+                print(f"{m['size']} = {m['value']}, batch of {batch}: {m['seconds']:.3g} s", flush=True)
 
 
 def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:

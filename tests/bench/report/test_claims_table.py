@@ -149,6 +149,7 @@ def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status
     rows = [
         {
             "device": "GPU",
+            "threads": 1,
             "batch": 1,
             "size": size,
             "value": value,
@@ -160,8 +161,15 @@ def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status
     ]
     (found,) = claims._growth(rows)
     assert found.status == status
+    assert found.claim.endswith("(GPU, 1 thread, batch of 1)")
+    assert "changed from d = 10, n = 200, m = 800, S = 300, E = 20, L = 15, H = 256" in found.found
+    assert found.command == "growth --device cuda --batch 1"
     assert found.found.endswith(f": train as E^{by_epochs:.2f}; sample as L^1.00")
     assert claims._growth(rows[:2]) == []
+    others = [row | {"device": "CPU (x)"} for row in rows] + [row | {"batch": 128} for row in rows]
+    assert [f.command for f in claims._growth([*rows, *others])] == [
+        "growth --device cuda --batch 1", "growth --batch 1", "growth --device cuda --batch 128",
+    ]  # fmt: skip
 
 
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:

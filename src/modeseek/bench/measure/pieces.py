@@ -31,7 +31,6 @@ from modeseek.errors import ModeseekError
 Key = tuple[tuple[str, Any], ...]
 
 REPEATS_OF_DRAWS, REPEATS = 5, 3
-TOGETHER = 128  # replications side by side, with which a GPU is bound by arithmetic rather than by launches
 THREADS = 1
 # Rows that lack a value are older than it.
 EARLIER_ROWS: dict[str, Measurement] = {
@@ -207,7 +206,7 @@ def _of_iterations(device: str, place: str) -> Iterator[Piece]:
 
 
 def _of_growth(device: str, place: str) -> Iterator[Piece]:
-    for batch in (1,) if place == "CPU" else (1, TOGETHER):
+    for batch in cost.growth_batches(device):
         for size, values in cost.GRID.items():
             for value in values:
                 measured = partial(cost.measure_growth, {size: (value,)}, batch=batch, repeats=REPEATS, device=device)

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from modeseek.bench.measure import distribution, theory
-from modeseek.bench.measure.measurements import Measurement, as_written, read
+from modeseek.bench.measure import cost, distribution, theory
+from modeseek.bench.measure.measurements import Measurement, as_written, read, where
 from modeseek.bench.measure.seconds import OUR_PATHS, PAPERS_DMS
 from modeseek.bench.methods.variants import PRESET, ablation, values
 from modeseek.bench.report import presets
@@ -284,8 +284,8 @@ def _seconds(rows: list[Measurement]) -> list[Finding]:
 def _growth(rows: list[Measurement]) -> list[Finding]:
     """App. D.1: upper bounds, so that what grows more slowly is within them."""
     found = []
-    for place, batch in dict.fromkeys((row["device"], row["batch"]) for row in rows):
-        of_place = [row for row in rows if (row["device"], row["batch"]) == (place, batch)]
+    for place, batch in dict.fromkeys((where(row), row["batch"]) for row in rows):
+        of_place = [row for row in rows if (where(row), row["batch"]) == (place, batch)]
         texts, within = [], True
         for stage, bounds in COMPLEXITY.items():
             slopes = exponents([row | {"seconds": row["stages"][stage]} for row in of_place])
@@ -295,9 +295,11 @@ def _growth(rows: list[Measurement]) -> list[Finding]:
                 texts.append(f"{stage} as {', '.join(f'{size}^{slope:.2f}' for size, slope in measured.items())}")
         if texts:
             status: Status = "reproduced" if within else "not"
-            text = f"seconds grow no faster: {'; '.join(texts)}" if within else f"seconds grow: {'; '.join(texts)}"
+            text = f"the default, one size at a time changed from {cost.IN_WORDS}: seconds grow "
+            text += f"{'no faster' if within else 'faster'}: {'; '.join(texts)}"
             claim = f"Training costs O(E ⌈m/B⌉ H²) and sampling O(S L H²) ({place}, batch of {batch})"
-            found.append(Finding(claim, "App. D.1", status, text, "growth"))
+            device = "" if place.startswith("CPU") else " --device cuda"
+            found.append(Finding(claim, "App. D.1", status, text, f"growth{device} --batch {batch}"))
     return found
 
 
