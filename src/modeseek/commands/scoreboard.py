@@ -52,14 +52,14 @@ def run_steps(steps: Sequence[Step], options: argparse.Namespace) -> None:
     if options.plan:
         print("\n".join([*plan.lines(), plan.total()]))
         return
-    to_measure = plan.measurements
+    measures = plan.measurements > 0
     records = list(run_missing(store, plan, seconds=options.timeout))
     failed = [record for record in records if record.status == "failed"]
     print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
-    if to_measure:
-        made = to_measure - plan.measurements - len(plan.failures)
-        print(f"{made} measurements made, {len(plan.failures)} failed")
-        print("\n".join(f"failed: {line}" for line in plan.failures), end="", file=sys.stderr)
+    if measures:
+        print(f"{plan.made} measurements made, {len(plan.failures)} failed")
+        for failure in plan.failures:
+            print(f"failed: {failure}", file=sys.stderr)
     if plan.failures:
         raise ModeseekError(f"{len(plan.failures)} measurements failed; the same command makes them again")
     if failed:

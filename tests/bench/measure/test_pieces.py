@@ -51,10 +51,13 @@ def test_seconds_count_on_the_device_and_with_the_threads_that_they_are_of(devic
 
 
 def test_the_theory_is_the_same_on_every_device() -> None:
+    terms = {term: [1.0] for term in theory.TERMS}
     piece = piece_of("theory", "dms-paper", "levy-10", device="cuda")
-    assert piece.is_stored([row("dms-paper")])
-    assert not piece.is_stored([row("dms-paper", theory.TASK)])
-    assert piece_of("theory", "dms-paper", theory.TASK).is_stored([{"device": "A", "threads": 1}]), "of earlier rows"
+    assert piece.is_stored([row("dms-paper", **terms)])
+    assert not piece.is_stored([row("dms-paper")]), "which an earlier version measured less of"
+    assert not piece.is_stored([row("dms-paper", theory.TASK, **terms)])
+    earlier = {"device": "A", "threads": 1} | terms
+    assert piece_of("theory", "dms-paper", theory.TASK).is_stored([earlier]), "which says neither task nor preset"
 
 
 def test_a_time_is_that_of_the_likest_row() -> None:

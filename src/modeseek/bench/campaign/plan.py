@@ -97,7 +97,8 @@ class Plan:
     # Per replication, by task, method and kind of device; of suggestions alone.
     seconds: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
     rows: dict[str, list[Measurement]] = field(default_factory=dict)  # of each file of measurements
-    failures: list[str] = field(default_factory=list)  # of measurements
+    made: int = 0  # measurements by this command
+    failures: list[str] = field(default_factory=list)  # measurements that it could not make
 
     @classmethod
     def of(cls, store: Store, device: str, only: Sequence[Step], workers: int = 1) -> Plan:
@@ -247,6 +248,7 @@ def _measure(piece: Piece, store: Store, plan: Plan) -> None:
         if not piece.is_stored(piece.rows(store.folder)):
             try:
                 piece.run(store.folder)
+                plan.made += 1
             except (ModeseekError, torch.cuda.OutOfMemoryError) as error:
                 plan.failures.append(f"{piece.name}: {error}")
     plan.rows[piece.file] = piece.rows(store.folder)

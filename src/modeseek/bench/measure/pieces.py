@@ -60,6 +60,7 @@ class Piece:
         measure: makes the rows and stores them, given the file.
         calls: how often what the seconds of a row are of is called.
         limit: seconds of a call from which one is enough.
+        terms: what a row must have to count, which older ones may lack.
     """
 
     part: str
@@ -70,6 +71,7 @@ class Piece:
     measure: Callable[[Path], None] = field(compare=False, repr=False)
     calls: int = 1
     limit: float = math.inf
+    terms: tuple[str, ...] = ()
 
     @property
     def task(self) -> str | None:
@@ -113,7 +115,8 @@ class Piece:
 
     def is_stored(self, rows: Iterable[Measurement]) -> bool:
         """Whether all of its rows are among these."""
-        known = [EARLIER_ROWS.get(self.file, {}) | row for row in rows if self.place is None or self._is_here(row)]
+        here = [row for row in rows if (self.place is None or self._is_here(row)) and all(t in row for t in self.terms)]
+        known = [EARLIER_ROWS.get(self.file, {}) | row for row in here]
         return all(any(all(row.get(k) == v for k, v in key) for row in known) for key in self.keys)
 
     def _is_here(self, row: Measurement) -> bool:
@@ -229,7 +232,8 @@ def _of_distributions() -> Iterator[Piece]:
 def _of_theory(device: str) -> Iterator[Piece]:
     for task in theory.TASKS:
         keys = (_key(task=task, method=PRESET),)
-        yield Piece("theory", "theory", device, None, keys, partial(_measure_theory, task, device))
+        measure = partial(_measure_theory, task, device)
+        yield Piece("theory", "theory", device, None, keys, measure, terms=theory.TERMS)
 
 
 def _measure_theory(task: str, device: str, path: Path) -> None:
