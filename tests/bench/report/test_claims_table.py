@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from modeseek.bench.campaign.records import Record, Store
-from modeseek.bench.measure import theory
+from modeseek.bench.measure import distribution, theory
 from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods import variants
 from modeseek.bench.report import ablations, claims, presets
@@ -129,11 +129,37 @@ def test_claims_about_seconds_are_of_each_device_and_sampler() -> None:
     assert partly.found.endswith("2 of 3 of EI and UCB, ours and BoTorch's, but ucb takes ×1.5 on levy-10")
 
 
+@pytest.mark.parametrize(
+    ("models", "status", "counts"),
+    [
+        ((0.01, 0.02, 0.03), "reproduced", "3 of 3"),
+        ((0.01, 0.02, 0.3), "partly", "2 of 3"),
+        ((0.01, 0.3, 0.3), "not", "1 of 3"),
+        ((0.01, 0.02, None), "reproduced", "2 of 2 replications (1 more had no model)"),
+    ],
+)
+def test_the_concentration_is_judged_over_replications(
+    tmp_path: Path, models: tuple[float | None, ...], status: str, counts: str
+) -> None:
+    rng = np.random.default_rng(0)
+    for replication, model in enumerate(models):
+        gp, by_model = rng.normal(0.5, 0.2, (100, 2)), rng.normal(0.5, model or 0.0, (100, 2))
+        taken = distribution.OptimumSamples(
+            10, gp, gp, gp, by_model, None, "dms-printed", replication, fell_back=model is None
+        )
+        distribution.save(tmp_path / "distribution.json", taken)
+    (found,) = claims._concentration(Evidence({}, {}, {}, tmp_path))
+    assert found.status == status
+    assert f"in {counts}" in found.found
+    assert found.claim.endswith("`dms-printed`")
+
+
 @pytest.mark.parametrize(("by_epochs", "status"), [(1.0, "reproduced"), (0.2, "reproduced"), (1.3, "not")])
 def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status: str) -> None:
     rows = [
         {
             "device": "GPU",
+            "threads": 1,
             "batch": 1,
             "size": size,
             "value": value,
@@ -145,14 +171,23 @@ def test_the_complexity_is_an_upper_bound_of_each_stage(by_epochs: float, status
     ]
     (found,) = claims._growth(rows)
     assert found.status == status
+    assert found.claim.endswith("(GPU, 1 thread, batch of 1)")
+    assert "changed from d = 10, n = 200, m = 800, S = 300, E = 20, L = 15, H = 256" in found.found
+    assert found.command == "growth --device cuda --batch 1"
     assert found.found.endswith(f": train as E^{by_epochs:.2f}; sample as L^1.00")
     assert claims._growth(rows[:2]) == []
+    others = [row | {"device": "CPU (x)"} for row in rows] + [row | {"batch": 128} for row in rows]
+    assert [f.command for f in claims._growth([*rows, *others])] == [
+        "growth --device cuda --batch 1", "growth --batch 1", "growth --device cuda --batch 128",
+    ]  # fmt: skip
 
 
 def test_the_page_has_the_table_of_the_report(tmp_path: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/reproduction_table.py"))
     text = script["PAGE"].read_text()
-    assert script["filled"](text) == text, "`make report` refreshes the table"
+    assert script["with_claims"](text) == text, "`make report` refreshes the table"
     other = tmp_path / "claims.csv"
     other.write_text("number,claim,place,status,found,command\n1,It works,Sec. 5,not,1 of 3,theory\n")
-    assert "| 1 | It works | Sec. 5 | **not** | 1 of 3 | `modeseek bench theory` |" in script["filled"](text, other)
+    assert "| 1 | It works | Sec. 5 | **not** | 1 of 3 | `modeseek bench theory` |" in script["with_claims"](
+        text, other
+    )
