@@ -57,8 +57,18 @@ def test_a_claim_stands_beyond_noise_only(exponents: list[float], direction: str
 def test_steps_that_rise_are_named() -> None:
     e1 = powers([-1.0] * 5, scatter=0.05)
     e1[3] = 2 * e1[2]
-    e1[1, 0] = 1.5 * e1[0, 0]  # one seed alone
-    assert of(e1).steps() == "40 to 80"
+    e1[1, 0] = 1.5 * e1[0, 0]  # one seed alone, which makes this step uncertain
+    assert of(e1).exceptions() == "rises from n = 40 to 80"
+
+
+def test_a_claim_that_holds_on_most_steps_alone_stands_in_part() -> None:
+    rising_at_the_end = powers([-0.1] * 5, scatter=0.01)
+    rising_at_the_end[3] *= 3
+    r = of(rising_at_the_end)
+    assert (r.direction, r.status(-0.5)) == ("rises", "partly")
+    assert r.exceptions() == "falls from n = 10 to 20, 20 to 40"
+    rising_at_the_end[2] *= 2
+    assert of(rising_at_the_end).status(-0.5) == "not"
 
 
 def test_seeds_without_finite_terms_are_left_out() -> None:

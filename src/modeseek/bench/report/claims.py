@@ -32,8 +32,9 @@ NOTE = (
     "Each claim of the paper that can be counted, as far as there are records: where it stands, whether it is "
     "reproduced, and the numbers. Tests are Wilcoxon's signed-rank test over replications at 5 %, with Holm's "
     "correction over the tests of a claim; a rate of the bound is reproduced where its 95 % interval over seeds is "
-    "below zero and does not lie above the rate, partly where it is only below zero. Claims about the method are "
-    "judged by `dms-printed`, the text to the letter, and by `dms-paper`, its usual reading."
+    "below zero and does not lie above the rate, partly where it is only below zero or more steps fall than rise. "
+    "Claims about the method are judged by `dms-printed`, the text to the letter, and by `dms-paper`, its usual "
+    "reading."
 )
 
 
@@ -350,8 +351,8 @@ def _bound(task: str, method: str, found: list[theory.Suboptimality]) -> Iterato
         if measured is None:
             continue
         text = f"{NAMES[term]} {measured}; the bound has {claimed:+.1f}"
-        if measured.direction != "rises" and measured.rises:
-            text += f"; it rises from {varied} = {measured.steps()}"
+        if exceptions := measured.exceptions():
+            text += f"; it {exceptions}"
         if varied == "n" and (other := rate(of_sweep, varied, "e2")) is not None:
             text += f"; E2 {other}"
         yield Finding(f"{claim} {of}", place, measured.status(claimed), text, command)

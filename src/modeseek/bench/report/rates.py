@@ -14,13 +14,16 @@ from modeseek.bench.measure.theory import Suboptimality
 from modeseek.bench.report.table import mean_and_error
 from modeseek.typing import Array
 
+Step = tuple[float, float]
+
 CONFIDENCE = 0.95
 RULE = (
     "A rate is fitted by least squares in logarithms for each seed by itself, and stands as mean ± standard error over "
     "seeds; it has a direction where its 95 % interval (Student's t over seeds) does not contain zero. A claim that a "
-    "term falls at a rate is reproduced where the interval is below zero and does not lie above the rate, partly where "
-    "it is below zero but above the rate, and otherwise not. A step of the sweep is said to rise where the mean "
-    "difference of its two settings over seeds does so beyond its own 95 % interval (for each step by itself)."
+    "term falls at a rate is reproduced where the interval is below zero and does not lie above the rate; partly where "
+    "it is below zero but above the rate, or where more steps of the sweep fall than rise; and otherwise not. A step, "
+    "from one setting to the next, falls or rises where the 95 % interval of the difference over seeds says so, each "
+    "step by itself."
 )
 
 
@@ -33,7 +36,8 @@ class Rate:
     error: float  # standard error
     low: float  # end of the interval
     high: float
-    rises: tuple[tuple[float, float], ...]  # neighbouring settings between which the term rises beyond noise
+    falling: tuple[Step, ...]  # beyond noise
+    rising: tuple[Step, ...]
 
     @property
     def direction(self) -> Literal["falls", "rises", ""]:
@@ -42,13 +46,17 @@ class Rate:
 
     def status(self, claimed: float) -> Literal["reproduced", "partly", "not"]:
         """Of the claim that the term falls as setting^claimed, by `RULE`."""
-        if self.direction != "falls":
-            return "not"
-        return "reproduced" if self.low <= claimed else "partly"
+        if self.direction == "falls":
+            return "reproduced" if self.low <= claimed else "partly"
+        return "partly" if len(self.falling) > len(self.rising) else "not"
 
-    def steps(self) -> str:
-        """Where it rises."""
-        return ", ".join(f"{a:g} to {b:g}" for a, b in self.rises)
+    def exceptions(self) -> str:
+        """Steps that do not go in its direction."""
+        falls, rises = (
+            [f"{verb} from {self.varied} = {named(steps)}"] if steps and self.direction != verb else []
+            for verb, steps in (("falls", self.falling), ("rises", self.rising))
+        )
+        return " and ".join(falls + rises)
 
     def __str__(self) -> str:
         power = f"{self.varied}^({self.exponent:+.2f} ± {self.error:.2f})"
@@ -69,8 +77,15 @@ def rate(found: Sequence[Suboptimality], varied: str, term: str) -> Rate | None:
     exponents = fitted_exponents(x, terms)
     mean, error = mean_and_error(exponents)
     low, high = _interval(exponents)
-    steps = zip(pairwise(x), np.diff(terms, axis=0), strict=True)
-    return Rate(varied, mean, error, low, high, tuple(pair for pair, by in steps if _interval(by)[0] > 0))
+    steps = [(step, _interval(change)) for step, change in zip(pairwise(x), np.diff(terms, axis=0), strict=True)]
+    falling = tuple(step for step, (_, most) in steps if most < 0)
+    rising = tuple(step for step, (least, _) in steps if least > 0)
+    return Rate(varied, mean, error, low, high, falling, rising)
+
+
+def named(steps: Sequence[Step]) -> str:
+    """As in "10 to 20, 40 to 80"."""
+    return ", ".join(f"{a:g} to {b:g}" for a, b in steps)
 
 
 def fitted_exponents(x: Sequence[float], terms: Array) -> Array:

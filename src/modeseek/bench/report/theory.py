@@ -11,7 +11,7 @@ import numpy as np
 from modeseek.bench.measure.measurements import as_written
 from modeseek.bench.measure.theory import BASE, METHODS, SWEEPS, TASK, TASKS, TERMS, Suboptimality, load, sweep
 from modeseek.bench.report import figures
-from modeseek.bench.report.rates import RULE, rate
+from modeseek.bench.report.rates import RULE, named, rate
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.table import Row, Table, mean_and_error
 from modeseek.typing import Array
@@ -111,13 +111,30 @@ def rates_table(of: dict[str, ByMethod]) -> Table:
                     names: Row = {"task": task, "method": method, "term": NAMES[term], "varied": varied}
                     found_here = [f"{r.exponent:+.2f} ± {r.error:.2f}", f"{r.low:+.2f} to {r.high:+.2f}"]
                     bound = "" if claimed is None else f"{claimed:+.1f}"
-                    cells.append([*map(str, names.values()), *found_here, r.direction, r.steps(), bound])
+                    cells.append(
+                        [*map(str, names.values()), *found_here, r.direction, named(r.falling), named(r.rising), bound]
+                    )
                     rows.append(
                         names
                         | {"exponent": r.exponent, "error": r.error, "low": r.low, "high": r.high}
-                        | {"rises": r.steps(), "bound": "" if claimed is None else claimed}
+                        | {
+                            "falls": named(r.falling),
+                            "rises": named(r.rising),
+                            "bound": "" if claimed is None else claimed,
+                        }
                     )
-    header = ["task", "method", "term", "varied", "exponent", "95 %", "direction", "rises from", "in the bound"]
+    header = [
+        "task",
+        "method",
+        "term",
+        "varied",
+        "exponent",
+        "95 %",
+        "direction",
+        "falls from",
+        "rises from",
+        "in the bound",
+    ]
     return Table(header, cells, rows)
 
 
