@@ -30,6 +30,25 @@ def test_choices_fork_and_numbers_do_not() -> None:
     assert [len(fork.values) for fork in domain.forks] == [3, 4]
 
 
+def test_choices_with_an_order_are_searched_as_whole_numbers_are() -> None:
+    """The same run as with the choices' indices, beside choices without order."""
+    sizes = [16, 32, 64, 128, 256]
+
+    def f(size: int, kind: str, x: float) -> float:
+        return (np.log2(size) - 6) ** 2 + (kind == "b") + (x - 0.4) ** 2
+
+    others = {"kind": ms.Categorical(list("abc")), "x": ms.Float(0, 1)}
+    ordered = ms.Space({"size": ms.Categorical(sizes, ordered=True), **others})
+    numbers = ms.Space({"size": ms.Int(0, 4), **others})
+    assert [fork.coordinate for fork in Domain.of(ordered, CPU).forks] == [0]  # "kind", the first by name
+    runs = [
+        ms.minimize(of, space, budget=16, n_initial=6, seed=0, config=FAST, progress=False)
+        for space, of in ((ordered, lambda p: f(**p)), (numbers, lambda p: f(**{**p, "size": sizes[p["size"]]})))
+    ]
+    first, second = ([trial.params for trial in run.trials] for run in runs)
+    assert first == [{**params, "size": sizes[params["size"]]} for params in second]
+
+
 @given(st.integers(0, 2**30), st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_changed_points_differ_in_one_choice_and_stay_in_the_region(seed: int, fixed: bool) -> None:

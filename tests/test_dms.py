@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from modeseek import dms
 from modeseek.bench.measure.distribution import energy_distance
 from modeseek.config import DMSConfig, NetworkInputs
 from modeseek.dms import Suggestion, _from_network, _to_network, suggest
@@ -385,6 +386,25 @@ def test_a_model_of_one_point_is_trained_if_asked() -> None:
     assert out.candidates.isfinite().all()
     assert (out.candidates.std(-2) > 0).any(-1).all(), "samples of a model"
     assert out.seconds["train"] > 0
+
+
+def test_samples_that_run_away_are_replaced_by_those_that_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = run(TRAINED, n=30, b=3)
+    sound = dms.backward
+
+    def astray(*args: object, **kwargs: object) -> torch.Tensor:
+        samples = sound(*args, **kwargs)
+        samples[1, ::2] = torch.nan
+        samples[1, 1, 0] = torch.inf
+        samples[2] = -torch.inf
+        return samples
+
+    monkeypatch.setattr(dms, "backward", astray)
+    out = run(TRAINED, n=30, b=3)
+    assert out.fell_back.tolist() == [False, False, True], "only where no sample is left"
+    assert out.candidates[0].equal(clean.candidates[0])
+    left = clean.candidates[1, 3::2]
+    assert out.candidates[1].equal(left[torch.arange(len(clean.candidates[1])) % len(left)]), "by turns"
 
 
 def test_weights_after_a_fall_back() -> None:

@@ -42,7 +42,7 @@ def log_ints(draw):
 
 
 CHOICES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-categoricals = st.lists(CHOICES, min_size=1, max_size=6, unique=True).map(Categorical)
+categoricals = st.builds(Categorical, st.lists(CHOICES, min_size=1, max_size=6, unique=True), ordered=st.booleans())
 PARAMETERS = st.one_of(floats(), log_floats(), ints(), log_ints(), categoricals)
 SPACES = st.dictionaries(st.text(min_size=1), PARAMETERS, min_size=1, max_size=5).map(Space)
 

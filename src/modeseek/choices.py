@@ -1,4 +1,4 @@
-"""A parameter without order: Categorical, to and from one coordinate of the unit cube.
+"""A parameter that is one of a list: Categorical, to and from one coordinate of the unit cube.
 
 Symbols: u in [0, 1], a coordinate; n, number of values, each with a bin of the same width; k, a value's index.
 """
@@ -40,7 +40,10 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class Categorical:
-    """One of several choices, without order but kept in the order given.
+    """One of several choices, kept in the order given.
+
+    They have no order, and one is as far from any other as from the next, unless `ordered=True` says that neighbours
+    are alike: `Categorical([16, 32, 64, 128], ordered=True)`, `Categorical(["low", "medium", "high"], ordered=True)`.
 
     A choice is a string, a number, a bool, None, or a member of an Enum: `Categorical(list(Activation))`. The objective
     gets a member as itself. Where a value is told, whatever is equal to a choice stands for it, as "relu" does for a
@@ -51,10 +54,13 @@ class Categorical:
     """
 
     choices: Sequence[Choice]
+    ordered: bool = field(default=False, kw_only=True)
     when: When | None = field(default=None, kw_only=True, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", checked_when(self.when))
+        if not isinstance(self.ordered, bool):
+            raise SpaceError(f"ordered must be True or False, not {self.ordered!r}")
         if isinstance(self.choices, str | bytes) or not isinstance(self.choices, Sequence | np.ndarray):
             raise SpaceError(f"choices must be a list, not {self.choices!r}")
         choices = tuple(_scalar(choice) for choice in self.choices)
@@ -120,8 +126,9 @@ class Categorical:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON-able values."""
+        ordered = {"ordered": True} if self.ordered else {}
         when = {} if self.when is None else {"when": when_to_json(self.when)}
-        return {"choices": [self.to_json(choice) for choice in self.choices], **when}
+        return {"choices": [self.to_json(choice) for choice in self.choices], **ordered, **when}
 
     def __repr__(self) -> str:
         return text_of(self)

@@ -56,9 +56,11 @@ def when_to_json(when: When) -> dict[str, list[Any]]:
 
 
 def text_of(parameter: Parameter) -> str:
-    """A parameter as it was made; no condition where there is none."""
+    """A parameter as it was made; no condition where there is none, and no order."""
     settings = {field.name: getattr(parameter, field.name) for field in fields(parameter)}
-    shown = ", ".join(f"{name}={value!r}" for name, value in settings.items() if name != "when" or value is not None)
+    shown = ", ".join(
+        f"{name}={value!r}" for name, value in settings.items() if name not in ("when", "ordered") or value
+    )
     return f"{type(parameter).__name__}({shown})"
 
 

@@ -299,8 +299,8 @@ def _learn_and_draw(
     x_0 = noise.randn(S, d).view(*batch, S, d)
     score = guided_score(theta, y_star, w=config.w, sde=sde, hidden=config.hidden, prediction=config.predict)
     samples = backward(score, x_0, sde=sde, t0=config.t0, steps=config.steps, solver=config.solver, source=noise)
-    finite = loss.isfinite() & samples.isfinite().all(-1).all(-1)
-    fell_back = otherwise.fell_back | ~finite
+    samples, some = _finite(samples)
+    fell_back = otherwise.fell_back | ~(loss.isfinite() & some)
     x_star = domain.repair(_from_network(samples, config.network_inputs), x)
     clock.lap("sample")
     return _Drawn(
@@ -308,6 +308,18 @@ def _learn_and_draw(
         torch.where(fell_back[..., None], otherwise.network, theta),
         fell_back,
     )
+
+
+def _finite(samples: Tensor) -> tuple[Tensor, Tensor]:
+    """Samples (b x S x d) with finite ones, by turns, in the place of those that are not; and where there are any (b).
+
+    With guidance a few samples may run away, ever faster, where the score was not learned, far outside of the data.
+    """
+    finite = samples.isfinite().all(-1)
+    count = finite.sum(-1, keepdim=True)
+    turns = torch.arange(samples.shape[-2], device=samples.device) % count.clamp_min(1)
+    chosen = finite.int().argsort(dim=-1, descending=True, stable=True).gather(-1, turns)
+    return samples.gather(-2, chosen[..., None].expand_as(samples)), count.squeeze(-1) > 0
 
 
 def _standardized_labels(y_hat: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from modeseek.design import sobol
 from modeseek.draws import Randomness
 from modeseek.embedding import PLAIN, Embedding, embedding_of
 from modeseek.lbfgs import Objective, descend_in_cube
-from modeseek.parameters import Categorical
+from modeseek.parameters import has_no_order
 from modeseek.region import Region
 from modeseek.space import Space
 
@@ -165,7 +165,7 @@ def forks_of(space: Space, device: torch.device) -> tuple[Fork, ...]:
     return tuple(
         Fork(i, torch.from_numpy(space[name].centres()).to(device), name in parents)
         for i, name in enumerate(space.coordinates)
-        if name in parents or (isinstance(space[name], Categorical) and space[name].size > 1)
+        if name in parents or (has_no_order(space[name]) and space[name].size > 1)
     )
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from modeseek.conditions import ABSENT
 from modeseek.kernels import SQUARED_EXPONENTIAL, Kernel, half_squares
-from modeseek.parameters import Categorical
+from modeseek.parameters import has_no_order
 from modeseek.space import Space
 
 
@@ -79,9 +79,9 @@ class Mixed(Embedding):
         names, conditions = space.coordinates, space.conditions
         parameters = [space[name] for name in names]
         features = [
-            (i, k, p.size if isinstance(p, Categorical) else 0)
+            (i, k, p.size if has_no_order(p) else 0)
             for i, p in enumerate(parameters)
-            for k in range(p.size if isinstance(p, Categorical) else 1)
+            for k in range(p.size if has_no_order(p) else 1)
         ]
         self._owner, self._choice, self._count = torch.tensor(features, device=device).unbind(-1)
         self._is_number = self._count == 0
@@ -131,5 +131,5 @@ def embedding_of(space: Space, device: torch.device) -> Embedding:
 
 
 def has_choices(space: Space) -> bool:
-    """Whether some parameters are Categorical."""
-    return any(isinstance(space[name], Categorical) for name in space)
+    """Whether some parameters are choices without order."""
+    return any(has_no_order(space[name]) for name in space)

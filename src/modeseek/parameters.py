@@ -7,7 +7,7 @@ import math
 import numbers
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from modeseek.conditions import When, checked_when, text_of, when_to_json
 from modeseek.errors import SpaceError
 from modeseek.typing import Array
 
-__all__ = ["Categorical", "Choice", "Float", "Int", "Parameter"]
+__all__ = ["Categorical", "Choice", "Float", "Int", "Parameter", "has_no_order"]
 
 # (k + 1/2) / n must come back as k after rounding; beyond 2^50 bins float64 has no room for the half.
 _MOST_VALUES = 2**50
@@ -268,3 +268,8 @@ class Int(_Bounds):
 
 
 Parameter: TypeAlias = Float | Int | Categorical
+
+
+def has_no_order(parameter: Parameter) -> TypeGuard[Categorical]:
+    """Whether a value is as unlike its neighbour as any other."""
+    return isinstance(parameter, Categorical) and not parameter.ordered

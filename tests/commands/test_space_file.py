@@ -114,6 +114,14 @@ def test_what_is_wrong_is_said_with_the_file_and_the_line_or_the_key(
         assert part in str(error.value)
 
 
+def test_choices_may_have_an_order(tmp_path: Path) -> None:
+    path = write(tmp_path, '[size]\ntype = "categorical"\nchoices = [16, 32, 64]\nordered = true')
+    assert read_space(path) == ms.Space({"size": ms.Categorical([16, 32, 64], ordered=True)})
+    path.write_text('[size]\ntype = "categorical"\nchoices = [16, 32]\nordered = "yes"', encoding="utf-8")
+    with pytest.raises(ms.SpaceError, match=r"\[size\]: ordered must be True or False, not 'yes'"):
+        read_space(path)
+
+
 def test_linear_constraints_are_read(tmp_path: Path) -> None:
     one = "[[constraints]]\ncoefficients = {a = 1, b = 2}\nupper = 1\n"
     other = "[[constraints]]\ncoefficients = {a = 1}\nequals = 0.5\n"

@@ -21,6 +21,7 @@ from ax.generation_strategy.center_generation_node import CenterGenerationNode
 from ax.generation_strategy.generation_strategy import GenerationStrategy
 
 from modeseek import (
+    Categorical,
     ConfigError,
     DeviceError,
     Float,
@@ -233,6 +234,14 @@ def test_every_kind_of_parameter() -> None:
         assert params["only"] == "adam"
         assert params["twice"] == 2 * params["layers"]
         client.complete_trial(index, {"loss": params["step"] + params["layers"] / 64})
+
+
+def test_choices_have_the_order_that_ax_says() -> None:
+    numbers = ChoiceParameter("size", ParameterType.INT, [16, 32, 64], is_ordered=True, sort_values=True)
+    names = ChoiceParameter("act", ParameterType.STRING, ["relu", "tanh", "gelu"], is_ordered=False, sort_values=False)
+    space = _Codec(SearchSpace([numbers, names])).space
+    assert space["size"] == Categorical([16, 32, 64], ordered=True)
+    assert space["act"] == Categorical(["relu", "tanh", "gelu"])
 
 
 def test_digits_make_a_grid() -> None:

@@ -623,6 +623,26 @@ def test_known_constraints_of_a_space_hold_from_the_first_trial_on() -> None:
         assert abs(params["a"] + params["b"] - 1) < 1e-9
 
 
+def test_choices_with_an_order_are_searched_as_their_indices_are() -> None:
+    sizes, others = [16, 32, 64, 128], {"kind": Categorical(["x", "y"])}
+
+    def run(ordered: bool) -> list[dict[str, object]]:
+        size = Categorical(sizes, ordered=True) if ordered else Int(0, 3)
+        study = optuna.create_study(sampler=sampler(space=Space({"size": size, **others})))
+
+        def f(trial: optuna.Trial) -> float:
+            i = sizes.index(trial.suggest_categorical("size", sizes)) if ordered else trial.suggest_int("size", 0, 3)
+            return (i - 2) ** 2 + (trial.suggest_categorical("kind", ["x", "y"]) == "x")
+
+        study.optimize(f, n_trials=7)
+        assert {str(params["size"]) for params in study.sampler.optimum(study, draws=8).samples} <= set(
+            map(str, sizes if ordered else range(4))
+        )
+        return [trial.params for trial in study.trials]
+
+    assert run(True) == [{**params, "size": sizes[params["size"]]} for params in run(False)]
+
+
 def test_values_that_a_trial_is_queued_with_are_what_the_others_are_chosen_for() -> None:
     study = optuna.create_study(sampler=sampler(space=MIXTURE))
     study.optimize(mixture, n_trials=4)

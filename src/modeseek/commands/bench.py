@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from modeseek.checks import nearest
+from modeseek.checks import did_you_mean, nearest
 from modeseek.commands.arguments import Commands, at_least, check_folder, names, positive, sizes
-from modeseek.commands.scoreboard import add_running, add_scoreboard, run_cells
+from modeseek.commands.scoreboard import add_running, add_scoreboard, device_of_plan, run_steps
 from modeseek.errors import ConfigError, ModeseekError
 
 
@@ -67,10 +67,12 @@ def _add_paper(commands: Commands) -> None:
         "paper",
         help="run whatever is missing of the paper's figures, tables and ablations",
         description="Run the paper's figures, ablations, the way from its text to our default, and the measurements of "
-        "its tables, as far as they are not stored yet: baselines and the paper's presets first, our default last. "
+        "its tables and its theory, as far as they are not stored yet: baselines and the paper's presets first, our "
+        "default last. Seconds are measured with one thread, best on a machine that does nothing else. "
         "Ctrl-C or a crash loses little; the same command resumes, and several may share a folder.",
     )
     add_running(paper)
+    paper.add_argument("--part", type=names, help='only these, as in "Table 3,growth"; --plan names all')
     paper.add_argument("--task", type=names, help="only these tasks")
     paper.add_argument("--method", type=names, help="only these methods")
     paper.set_defaults(run=_paper)
@@ -97,14 +99,19 @@ def _add_pack(commands: Commands) -> None:
 
 
 def _add_measurements(commands: Commands) -> None:
-    theory = commands.add_parser("theory", help="measure the terms of the paper's Lemma 1")
+    theory = commands.add_parser(
+        "theory",
+        help="measure the terms of the paper's Lemma 1",
+        description="Measure what is not stored yet of the terms of the paper's Lemma 1 and of its diffusion error, "
+        "over n, m, t0 and w. Ctrl-C loses at most the setting that was being measured; the same command resumes.",
+    )
     theory.add_argument("--seeds", type=partial(at_least, 2), default=10, help="(default: 10)")
     theory.add_argument("--task", type=names, help="of the synthetic ones (default: styblinski-tang-2,levy-10)")
+    theory.add_argument("--method", type=names, help="presets of the paper (default: dms-paper,dms-printed)")
     theory.set_defaults(run=_theory)
     distribution = commands.add_parser("distribution", help="draw x* from the GP and from the diffusion model")
-    distribution.add_argument(
-        "--replication", type=partial(at_least, 0), default=0, help="of Styblinski-Tang-2 (default: 0)"
-    )
+    distribution.add_argument("--method", type=names, help="presets of DMS (default: dms-printed,dms-paper)")
+    distribution.add_argument("--reps", type=positive, help="replications of Styblinski-Tang-2 (default: 5)")
     distribution.set_defaults(run=_distribution)
     draws = commands.add_parser("draws", help="measure how long DMS and PES take to sample x*")
     draws.add_argument("--repeats", type=positive, default=5, help="(default: 5)")
@@ -119,7 +126,7 @@ def _add_measurements(commands: Commands) -> None:
     batches.add_argument("--batch", type=sizes, help="(default: 1,8,30,128)")
     batches.set_defaults(run=_batches)
     growth = commands.add_parser("growth", help="measure how the time per iteration of DMS grows with each size")
-    growth.add_argument("--batch", type=positive, default=1, help="replications side by side (default: 1)")
+    growth.add_argument("--batch", type=sizes, help="replications side by side (default: 1, and on a GPU 128, too)")
     growth.set_defaults(run=_growth)
     for command in (theory, distribution, draws, seconds, batches, growth):
         command.add_argument("--threads", type=positive, default=1, help="(default: 1)")
@@ -170,31 +177,26 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _paper(options: argparse.Namespace) -> None:
-    from modeseek.bench.campaign import paper
+    from modeseek.bench.campaign.paper import steps
+    from modeseek.bench.campaign.plan import Cell
 
     check_folder(options.out)
-    wanted = [cell for cell in paper.cells() if not options.method or cell.method in options.method]
-    if options.task:
-        wanted = [cell for cell in wanted if set(cell.tasks) & set(options.task)]
-    part = bool(options.task or options.method)
-    run_cells(wanted, options, (lambda device: None) if part else partial(_measure_missing, options.out))
-
-
-def _measure_missing(out: Path, device: str) -> None:
-    """The measurements of the paper's tables and of its theory that are not there, at least not on this device."""
-    import torch
-
-    from modeseek.bench.measure.measurements import machine, read
-
-    here = machine(torch.device(device))["device"]
-    for name, measure in (("seconds", _seconds), ("draws", _draws), ("growth", _growth)):
-        if all(row["device"] != here for row in read(out / f"{name}.json")):
-            defaults = {"task": None, "method": None, "repeats": 3, "batch": 1, "threads": 1}
-            measure(argparse.Namespace(**defaults, out=out, device=device))
-    if not (out / "theory.json").exists():
-        _theory(argparse.Namespace(seeds=10, threads=1, out=out, task=None, device=device))
-    if not (out / "distribution.json").exists():
-        _distribution(argparse.Namespace(replication=0, threads=1, out=out))
+    every = steps(device_of_plan(options))
+    parts = list(dict.fromkeys(step.part for step in every))
+    for part in options.part or ():
+        if part not in parts:
+            hint = did_you_mean(part, parts) or f"; there are {', '.join(parts)}"
+            raise ConfigError(f"there is no part {part!r}{hint}")
+    wanted = []
+    for step in every:
+        tasks = step.tasks if isinstance(step, Cell) else (step.task,)
+        if (
+            (not options.part or step.part in options.part)
+            and (not options.method or step.method in options.method)
+            and (not options.task or set(tasks) & set(options.task))
+        ):
+            wanted.append(step)
+    run_steps(wanted, options)
 
 
 def _pack(options: argparse.Namespace) -> None:
@@ -222,14 +224,20 @@ def _expand(given: list[str], lists: dict[str, list[str]]) -> list[str]:
 
 def _theory(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.replication import fixed_threads
-    from modeseek.bench.measure.theory import TASKS, save, study
+    from modeseek.bench.measure.theory import METHODS, TASKS, config_of, study
+    from modeseek.bench.tasks import find_task
     from modeseek.checks import device_of
 
     check_folder(options.out)
     path, device = options.out / "theory.json", str(device_of(options.device))
+    wanted = [(task, method) for task in options.task or TASKS for method in options.method or METHODS]
+    for task, method in wanted:
+        config_of(find_task(task), method)  # that both are known, before any work
     with fixed_threads(options.threads):
-        for task in options.task or TASKS:
-            save(path, study(task, seeds=options.seeds, device=device), task, device)
+        for task, method in wanted:
+            for r in study(path, task, method, seeds=options.seeds, device=device):
+                settings = ", ".join(f"{name} = {value:g}" for name, value in r.settings.items())
+                print(f"{task}, {method}, {settings}: SubOpt {r.subopt.mean():.3g}", flush=True)
     print(path)
 
 
@@ -238,10 +246,13 @@ def _distribution(options: argparse.Namespace) -> None:
     from modeseek.bench.measure import distribution
 
     check_folder(options.out)
-    with fixed_threads(options.threads):
-        taken = distribution.take_samples(replication=options.replication)
     path = options.out / "distribution.json"
-    distribution.save(path, taken)
+    with fixed_threads(options.threads):
+        for method in options.method or distribution.METHODS:
+            for replication in range(options.reps or distribution.REPLICATIONS):
+                for samples in distribution.take_samples(method=method, replication=replication):
+                    distribution.save(path, samples)
+                print(f"{method}, replication {replication}: {samples.seconds:.0f} s", flush=True)
     print(path)
 
 
@@ -277,13 +288,16 @@ def _batches(options: argparse.Namespace) -> None:
 
 def _growth(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.replication import fixed_threads
-    from modeseek.bench.measure.cost import measure_growth, save
+    from modeseek.bench.measure.cost import growth_batches, measure_growth, save
+    from modeseek.checks import device_of
 
     check_folder(options.out)
+    device = str(device_of(options.device))
     with fixed_threads(options.threads):
-        for m in measure_growth(batch=options.batch, device=options.device):
-            save(options.out / "growth.json", m)
-            print(f"{m['size']} = {m['value']}: {m['seconds']:.3g} s", flush=True)
+        for batch in options.batch or growth_batches(device):
+            for m in measure_growth(batch=batch, device=device):
+                save(options.out / "growth.json", m)
+                print(f"{m['size']} = {m['value']}, batch of {batch}: {m['seconds']:.3g} s", flush=True)
 
 
 def _save_seconds(measurements: Iterator[dict[str, Any]], path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from modeseek.commands.arguments import Commands, check_folder, names, positive
 from modeseek.errors import ModeseekError
 
 if TYPE_CHECKING:
-    from modeseek.bench.campaign.paper import Cell
+    from modeseek.bench.campaign.plan import Step
 
 
 def add_scoreboard(commands: Commands) -> None:
@@ -41,35 +42,39 @@ def add_running(command: argparse.ArgumentParser) -> None:
     command.add_argument("--plan", action="store_true", help="only say what is missing and how long it may take")
 
 
-def run_cells(
-    cells: Sequence[Cell], options: argparse.Namespace, afterwards: Callable[[str], None] = lambda device: None
-) -> None:
-    """Run what is missing of the cells, or show it with `--plan`; `afterwards` is called once all have run."""
-    from modeseek.bench.campaign import paper
+def run_steps(steps: Sequence[Step], options: argparse.Namespace) -> None:
+    """Run what is missing of the steps, or show it with `--plan`."""
+    from modeseek.bench.campaign.plan import Plan, run_missing
     from modeseek.bench.campaign.records import Store
-    from modeseek.checks import device_of
 
-    device = options.device if options.plan else str(device_of(options.device))  # planned anywhere
     store = Store(options.out)
-    plan = paper.Plan.of(store, device, cells)
+    plan = Plan.of(store, device_of_plan(options), steps, options.workers)
     if options.plan:
-        for cell, count in plan.missing.items():
-            time = paper.duration(count * plan.per_replication(cell))
-            print(f"{cell.part}: {cell.tasks_in_words}, {cell.method}: {count} replications, {time}")
-        print(f"{sum(plan.missing.values())} replications are missing, {paper.duration(plan.left())}")
+        print("\n".join([*plan.lines(), plan.total()]))
         return
-    run = paper.run_missing(store, plan, device=device, workers=options.workers, seconds=options.timeout)
-    records = list(run)
+    measures = plan.measurements > 0
+    records = list(run_missing(store, plan, seconds=options.timeout))
     failed = [record for record in records if record.status == "failed"]
     print(f"{len(records) - len(failed)} replications run, {len(failed)} failed; records in {options.out.resolve()}")
-    if not plan.missing:
-        afterwards(device)
+    if measures:
+        print(f"{plan.made} measurements made, {len(plan.failures)} failed")
+        for failure in plan.failures:
+            print(f"failed: {failure}", file=sys.stderr)
+    if plan.failures:
+        raise ModeseekError(f"{len(plan.failures)} measurements failed; the same command makes them again")
     if failed:
         raise ModeseekError(f"{len(failed)} replications failed; `modeseek bench run --retry-failed` runs them again")
+
+
+def device_of_plan(options: argparse.Namespace) -> str:
+    """The device that is asked for, which must be there unless it is only planned for."""
+    from modeseek.checks import device_of
+
+    return str(options.device if options.plan and options.device != "auto" else device_of(options.device))
 
 
 def _scoreboard(options: argparse.Namespace) -> None:
     from modeseek.bench.campaign.scoreboard import cells
 
     check_folder(options.out)
-    run_cells(cells(options.suite, options.method, options.instances), options)
+    run_steps(cells(options.suite, options.method, options.instances), options)

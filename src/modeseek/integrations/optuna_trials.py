@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -16,6 +16,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from modeseek.conditions import When
 from modeseek.earlier import Told
 from modeseek.errors import ConfigError, ParameterError, SpaceError
 from modeseek.history import History
@@ -37,6 +38,7 @@ class Codec:
         search_space: the parameters, with Optuna's distributions.
         when: under which values of others a parameter exists, in the numbers that Optuna stores.
         constraints: known ones, of parameters as the objective gets them.
+        ordered: the names of categorical parameters whose choices have an order, which Optuna has no word for.
         reference: of several objectives a number each, in their own units; None: it is inferred from the front.
     """
 
@@ -46,13 +48,12 @@ class Codec:
         when: dict[str, Values] | None = None,
         constraints: Sequence[Constraint] = (),
         reference: Array | None = None,
+        ordered: Container[str] = (),
     ) -> None:
         self.search_space, self._when, self._constraints = search_space, when or {}, constraints
-        self._reference = reference
+        self._reference, self._ordered = reference, ordered
         inner = [c if isinstance(c, Linear) else self._inner(c) for c in constraints]
-        self.space = Space(
-            {name: replace(_parameter(d), when=self._when.get(name)) for name, d in search_space.items()}, inner
-        )
+        self.space = self._space(_parameter, self._when, inner)
 
     @classmethod
     def of(cls, search_space: Distributions, space: Space, reference: Array | None = None) -> Codec:
@@ -64,7 +65,22 @@ class Codec:
             }
             for name in search_space
         }
-        return cls(search_space, {name: w for name, w in when.items() if w}, space.constraints, reference)
+        kept = {name: w for name, w in when.items() if w}
+        return cls(search_space, kept, space.constraints, reference, ordered_choices(space))
+
+    def _space(
+        self,
+        counterpart: Callable[[BaseDistribution], Parameter],
+        when: Mapping[str, When],
+        constraints: Sequence[Constraint],
+    ) -> Space:
+        parameters = {name: counterpart(distribution) for name, distribution in self.search_space.items()}
+        for name, parameter in parameters.items():
+            if isinstance(parameter, Categorical):
+                parameters[name] = replace(parameter, when=when.get(name), ordered=name in self._ordered)
+            else:
+                parameters[name] = replace(parameter, when=when.get(name))
+        return Space(parameters, constraints)
 
     def _inner(self, feasible: Feasible) -> Feasible:
         """The same function, of indices of choices."""
@@ -106,9 +122,7 @@ class Codec:
             }
             for name, w in self._when.items()
         }
-        return Space(
-            {name: replace(parameter, when=when.get(name)) for name, parameter in shown.items()}, self._constraints
-        )
+        return self._space(_shown, when, self._constraints)
 
     def internal(self, point: Array) -> dict[str, float]:
         """A point (d) in the numbers that Optuna stores."""
@@ -187,6 +201,11 @@ def is_modelled(name: str, distribution: BaseDistribution) -> bool:
 def announce(study: Study, trial: FrozenTrial, internal: dict[str, float]) -> None:
     """Let other workers know the point of a running trial, in the numbers that Optuna stores."""
     study._storage.set_trial_system_attr(trial._trial_id, ANNOUNCED, internal)
+
+
+def ordered_choices(space: Space) -> list[str]:
+    """The parameters whose choices have an order."""
+    return [name for name in space if isinstance(parameter := space[name], Categorical) and parameter.ordered]
 
 
 def _parameter(distribution: BaseDistribution) -> Parameter:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modeseek.bench.campaign import pack, scoreboard
-from modeseek.bench.campaign.paper import Plan
+from modeseek.bench.campaign.plan import Plan
 from modeseek.bench.campaign.records import Store
 from modeseek.bench.methods import method_names, peer_names
 from modeseek.bench.tasks import suites

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from modeseek.bench.measure import cost
 from modeseek.bench.measure.cost import Speed, measure_batches, measure_growth, speed_of, work_of
 from modeseek.bench.measure.measurements import read
 from modeseek.bench.report.report import write_report
+from modeseek.commands import main
 from modeseek.config import DMSConfig
 from modeseek.diffusion.network import initialize, layers
 from modeseek.dms import STAGES
@@ -95,3 +97,19 @@ def test_each_size_of_the_model_is_changed_by_itself(monkeypatch: pytest.MonkeyP
         (20, 15, 256, 800, 7),
     ]  # fmt: skip
     assert {config.one_hill for config in seen} == {0.0}, "the model is trained whatever the data"
+
+
+@pytest.mark.parametrize(("given", "batches"), [([], [1]), (["--batch", "2,3"], [2, 3])])
+def test_growth_is_measured_with_each_batch(
+    given: list[str], batches: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "DMSConfig", lambda **sizes: SMALLEST)
+    small = partial(measure_growth, {"n": (5,)}, repeats=1)
+    monkeypatch.setattr(cost, "measure_growth", small)
+    assert main(["bench", "growth", *given, "--out", str(tmp_path)]) == 0
+    assert [row["batch"] for row in read(tmp_path / "growth.json")] == batches
+
+
+def test_a_gpu_is_measured_with_many_replications_too() -> None:
+    assert cost.growth_batches("cpu") == (1,)
+    assert cost.growth_batches("cuda:0") == (1, 128)

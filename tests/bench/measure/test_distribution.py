@@ -12,9 +12,11 @@ from scipy import stats
 
 from modeseek.bench.campaign.replication import initial_design
 from modeseek.bench.measure.distribution import OptimumSamples, energy_distance, load, save, spread, take_samples
+from modeseek.bench.measure.measurements import write
 from modeseek.bench.methods.botorch_methods import posterior_optima
 from modeseek.bench.report.distribution import draw, table
 from modeseek.bench.tasks import find_task
+from modeseek.errors import ConfigError
 from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 
@@ -69,12 +71,54 @@ def test_samples_of_a_replication_and_their_way_to_a_file_and_a_figure(
             assert ((sample >= 0) & (sample <= 1)).all()
         assert not np.array_equal(s.gp, s.gp_again)
 
-    save(tmp_path / "distribution.json", taken)
-    stored = load(tmp_path / "distribution.json")
+    path = tmp_path / "distribution.json"
+    for s in taken:
+        save(path, s)
+    stored = load(path)
     np.testing.assert_allclose(stored[1].diffusion, taken[1].diffusion, atol=1e-4)
     assert stored[1].iteration == 3
+    assert stored[1].seconds > 0
     png, _ = draw(stored, tmp_path / "distribution")
     assert png.read_bytes()[:4] == b"\x89PNG"
+
+
+def samples(method: str, replication: int, spread_of_model: float, **more: object) -> OptimumSamples:
+    rng = np.random.default_rng([replication, int(1e6 * spread_of_model)])
+    gp, again, diffusion = (rng.normal(0.5, scale, size=(100, 2)) for scale in (0.1, 0.1, spread_of_model))
+    return OptimumSamples(10, gp, gp, again, diffusion, again, method, replication, **more)  # type: ignore[arg-type]
+
+
+def test_a_replication_of_a_preset_takes_the_place_of_the_same_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "distribution.json"
+    earlier = samples("dms-paper", 0, 0.3)
+    sets = {name: getattr(earlier, name).tolist() for name in ("observed", "gp", "gp_again", "diffusion")}
+    write(path, [{"iteration": 10, "device": "CPU", "threads": 1} | sets])
+    assert [(s.method, s.replication, s.fell_back) for s in load(path)] == [("dms-paper", 0, False)], "of earlier files"
+    for method, replication, spread_of_model in (
+        ("dms-paper", 0, 0.2),
+        ("dms-printed", 1, 0.1),
+        ("dms-paper", 0, 0.01),
+    ):
+        save(path, samples(method, replication, spread_of_model))
+    found = {(s.method, s.replication): spread(s.diffusion) for s in load(path)}
+    assert list(found) == [("dms-printed", 1), ("dms-paper", 0)]
+    assert found["dms-paper", 0] == pytest.approx(0.014, rel=0.2), "the last"
+
+
+def test_only_dms_learns_where_the_optimum_is() -> None:
+    with pytest.raises(ConfigError, match="'ei' is not"):
+        take_samples((1,), method="ei")
+
+
+def test_the_table_has_means_over_replications_and_counts_those_without_a_model_apart() -> None:
+    taken = [samples("dms-printed", r, 0.01 * (r + 1)) for r in range(3)]
+    taken += [samples("dms-printed", 3, 1e-9, fell_back=True), samples("dms-paper", 0, 0.02)]
+    of = table(taken)
+    assert [line[:4] for line in of.cells] == [["dms-printed", "10", "4", "1"], ["dms-paper", "10", "1", "0"]]
+    spreads = [spread(s.diffusion) for s in taken[:3]]
+    assert float(of.cells[0][-1].split(" ± ")[0]) == pytest.approx(np.mean(spreads), rel=1e-2), "without the fourth"
+    assert float(of.cells[0][-2].split(" ± ")[0]) == pytest.approx(np.mean([spread(s.gp) for s in taken[:4]]), rel=1e-2)
+    assert len(of.rows) == 5
 
 
 def test_the_table_holds_the_distances_beside_floor_and_uniform_points() -> None:

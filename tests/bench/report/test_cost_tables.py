@@ -1,17 +1,14 @@
-"""Tables of costs: floors, exponents of known powers, and the minutes of campaigns."""
+"""Tables of costs: floors, and exponents of known powers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from modeseek.bench.campaign.records import Record
 from modeseek.bench.measure.cost import Speed, work_of
 from modeseek.bench.measure.measurements import Measurement, write
-from modeseek.bench.report.cost import batches_table, campaign_table, exponents, growth_table
+from modeseek.bench.report.cost import batches_table, exponents, growth_table
 from modeseek.bench.report.report import write_report
 from modeseek.bench.tasks import find_task
 from modeseek.dms import STAGES
@@ -62,30 +59,3 @@ def test_measurements_of_growth_that_are_not_all_there_make_a_report(tmp_path: P
     lines = (tmp_path / "report" / "growth.csv").read_text().splitlines()
     assert lines[:2] == ["measured on,batch,d,n,m,S,E,L,H", '"A, 1 thread",1,,,,,,,']
     assert (tmp_path / "report" / "growth.png").exists()
-
-
-def test_the_minutes_of_a_campaign_are_those_of_its_batches(
-    make_record: Callable[[str, str, int, float], Record],
-) -> None:
-    def on(device: str, task: str, method: str, replication: int, batch: int, seconds: list[float]) -> Record:
-        record = make_record(task, method, replication, 1.0)
-        config = {} if method.startswith("dms") else None
-        return replace(record, config=config, device=device, batch=batch, iterations=seconds)
-
-    batch = [on("cuda", "styblinski-tang-2", "dms-paper", r, 4, [1.5] * 40) for r in range(4)]
-    variant = on("cuda:0", "levy-10", "dms[K=0]", 0, 1, [30.0])
-    default = on("cuda", "levy-10", "dms", 0, 1, [60.0])
-    papers = on("cuda", "levy-10", "dms-paper", 0, 1, [120.0])
-    elsewhere = on("cpu", "levy-10", "dms", 0, 1, [1e6])
-    other = on("cuda", "levy-10", "gibbon", 0, 1, [1e6])
-    on_styblinski, on_levy = 4 * 40 * 2.13 / 60, 120 * 4.07 / 60
-    assert campaign_table([*batch, variant, default, papers, elsewhere, other]).cells == [
-        ["styblinski-tang-2", "dms-paper", "4", "1.0", f"{on_styblinski:.1f}"],
-        ["levy-10", "dms", "1", "1.0", ""],
-        ["levy-10", "dms-paper", "1", "2.0", f"{on_levy:.1f}"],
-        ["", "variants", "", "0.5", ""],
-        ["all that the paper timed", "", "", "3.0", f"{on_styblinski + on_levy:.1f}"],
-        ["all", "", "", "4.5", ""],
-    ]
-    assert campaign_table([variant]).cells[-1] == ["all", "", "", "0.5", ""], "the paper has none of it"
-    assert campaign_table([elsewhere, other]).cells == []

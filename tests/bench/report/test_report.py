@@ -299,8 +299,8 @@ def test_options_that_would_run_nothing_are_usage_errors(
         ("theory", "--seeds", "1", 2),
         ("theory", "--seeds", "0", 2),
         ("theory", "--seeds", "-1", 2),
-        ("distribution", "--replication", "-1", 0),
-        ("distribution", "--replication", "0.5", 0),
+        ("distribution", "--reps", "0", 1),
+        ("distribution", "--reps", "0.5", 1),
     ],
 )
 def test_options_have_a_least_value(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from modeseek.bench.campaign.paper import Cell
+from modeseek.bench.campaign.plan import Cell
 from modeseek.bench.campaign.replication import parse_method
 from modeseek.bench.methods import make_method
 from modeseek.bench.tasks import coco, find_task, suites

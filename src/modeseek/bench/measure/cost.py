@@ -31,6 +31,7 @@ from modeseek.map_fit import ENOUGH, FEW
 from modeseek.surrogate import MANY
 
 BATCHES = (1, 8, 30, 128)
+TOGETHER = 128  # replications with which a GPU is bound by arithmetic or memory; alone one is bound by launches
 BASE = {"d": 10, "n": 200, "m": 800, "S": 300, "E": 20, "L": 15, "H": 256}
 GRID = {
     "d": (2, 5, 10, 20, 50, 100, 200),
@@ -41,6 +42,7 @@ GRID = {
     "L": (5, 10, 20, 40, 80, 160, 320),
     "H": (32, 64, 128, 256, 512, 1024, 2048),
 }
+IN_WORDS = ", ".join(f"{size} = {value}" for size, value in BASE.items())
 STARTS = 2  # of a GP fit that has a last one to start from
 
 
@@ -136,6 +138,11 @@ def measure_growth(
                 "seconds": statistics.median(run["seconds"] for run in runs),
                 "stages": {stage: statistics.median(run["stages"][stage] for run in runs) for stage in STAGES},
             } | machine(place)
+
+
+def growth_batches(device: str) -> tuple[int, ...]:
+    """Replications side by side with which growth is measured on a device."""
+    return (1,) if device.partition(":")[0] == "cpu" else (1, TOGETHER)
 
 
 def _observed(b: int, n: int, d: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

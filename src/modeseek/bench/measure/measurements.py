@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock
 
 from modeseek.bench.campaign.replication import code_version
 from modeseek.errors import ModeseekError
@@ -37,9 +38,14 @@ def where(measurement: Measurement) -> str:
 
 
 def add(path: Path, measurement: Measurement, what: Sequence[str]) -> None:
-    """Add a measurement, in the place of one of the same thing: that is, with the same values of these keys."""
-    kept = [m for m in read(path) if any(m.get(key) != measurement.get(key) for key in what)]
-    write(path, [*kept, measurement])
+    """Add a measurement, in the place of one of the same thing: that is, with the same values of these keys.
+
+    Several processes may add to one file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{path}.lock"):
+        kept = [m for m in read(path) if any(m.get(key) != measurement.get(key) for key in what)]
+        write(path, [*kept, measurement])
 
 
 def write(path: Path, rows: list[Measurement]) -> None:

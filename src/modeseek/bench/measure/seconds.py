@@ -51,6 +51,31 @@ ON_CPU = ("sobol", "tpe", "gpsampler", "cmaes")  # whatever the device
 TOO_LONG = {"levy-20": ("pes-botorch",), "levy-50": ("pes-botorch", "jes-botorch")}  # as in the paper, unless asked for
 OUR_PATHS = "PES, our paths"
 PAPERS_DMS = "DMS, the paper's settings"
+DRAWN = {  # what is timed for Table 3, and the rows that each makes
+    "DMS": ("DMS", "DMS, sampling alone"),
+    PAPERS_DMS: (PAPERS_DMS,),
+    "PES": ("PES",),
+    OUR_PATHS: (OUR_PATHS,),
+}
+PAPER_DEVICE = "RTX 4090 (paper)"
+PAPER_ITERATIONS: dict[str, dict[str, tuple[float, float]]] = {  # Table 4: mean and standard deviation
+    "styblinski-tang-2": {
+        "ei": (0.34, 0.11), "gibbon": (0.29, 0.13), "ucb": (0.20, 0.08), "dms-paper": (2.13, 0.20), "pi": (0.43, 0.09),
+        "pes": (8.90, 2.50), "ts": (0.23, 0.12),
+    },
+    "levy-10": {
+        "ei": (0.70, 0.37), "gibbon": (2.04, 0.15), "ucb": (0.50, 0.16), "dms-paper": (4.07, 0.40), "pi": (3.20, 1.05),
+        "pes": (390.20, 23.40), "ts": (0.47, 0.18),
+    },
+    "levy-20": {
+        "ei": (1.70, 0.67), "gibbon": (4.26, 2.39), "ucb": (1.20, 0.43), "dms-paper": (8.16, 1.71), "pi": (3.82, 1.58),
+        "ts": (1.07, 0.67),
+    },
+    "levy-50": {
+        "ei": (2.74, 0.56), "gibbon": (6.85, 1.86), "ucb": (3.64, 1.85), "dms-paper": (12.23, 2.38), "pi": (3.98, 0.88),
+        "ts": (5.99, 2.18),
+    },
+}  # fmt: skip
 LIMIT = 120.0  # seconds of a call from which one is enough
 
 
@@ -69,6 +94,7 @@ def inputs(task: str) -> np.ndarray:
 def measure_draws(
     tasks: Sequence[str] = DRAW_TASKS,
     sizes: Sequence[int] = DRAW_SIZES,
+    methods: Sequence[str] = tuple(DRAWN),
     *,
     repeats: int = 5,
     device: str = "cpu",
@@ -91,20 +117,29 @@ def measure_draws(
             for S in sizes:
                 posterior_optima(gp, 2, seed=0)  # the first calls also load kernels
                 optima(gp, 2, torch.Generator().manual_seed(0))
-                default = _stages(gp, DMSConfig(S=S, one_hill=0), repeats)
-                of_paper = _stages(gp, replace(problem.config(), S=S, skip_collapsed=False), repeats)
-                seconds = {
-                    "DMS": [stages["train"] + stages["sample"] for stages in default],
-                    "DMS, sampling alone": [stages["sample"] for stages in default],
-                    PAPERS_DMS: [stages["train"] + stages["sample"] for stages in of_paper],
-                    "PES": [clocked(partial(posterior_optima, gp, S, seed), place) for seed in range(repeats)],
-                    OUR_PATHS: [
-                        clocked(partial(optima, gp, S, torch.Generator().manual_seed(seed)), place)
-                        for seed in range(repeats)
-                    ],
-                }
-                for method, values in seconds.items():
-                    yield {"task": task, "method": method, "S": S, "seconds": values} | machine(place)
+                for method in methods:
+                    for name, values in _seconds_of_draws(method, gp, problem.config(), S, repeats, place).items():
+                        yield {"task": task, "method": name, "S": S, "seconds": values} | machine(place)
+
+
+def _seconds_of_draws(
+    method: str, gp: GP, of_paper: DMSConfig, S: int, repeats: int, place: torch.device
+) -> dict[str, list[float]]:
+    """The rows of one of `DRAWN`."""
+    if method == "DMS":
+        stages = _stages(gp, DMSConfig(S=S, one_hill=0), repeats)
+        return {
+            "DMS": [of["train"] + of["sample"] for of in stages],
+            "DMS, sampling alone": [of["sample"] for of in stages],
+        }
+    if method == PAPERS_DMS:
+        stages = _stages(gp, replace(of_paper, S=S, skip_collapsed=False), repeats)
+        return {method: [of["train"] + of["sample"] for of in stages]}
+    draws: dict[str, Callable[[int], Any]] = {
+        "PES": lambda seed: posterior_optima(gp, S, seed),
+        OUR_PATHS: lambda seed: optima(gp, S, torch.Generator().manual_seed(seed)),
+    }
+    return {method: [clocked(partial(draws[method], seed), place) for seed in range(repeats)]}
 
 
 def _stages(gp: GP, config: DMSConfig, repeats: int) -> list[dict[str, float]]:

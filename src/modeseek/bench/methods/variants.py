@@ -1,5 +1,5 @@
-"""Lists of methods that a campaign runs together: the paper's ablations, the default without each ingredient, and the
-way from the paper's text to the default.
+"""Lists of methods that a campaign runs together: the paper's baselines and ablations, the default without each
+ingredient, and the way from the paper's text to the default.
 
 The ablations (App. B.7) change one setting of the paper's preset. The values are the paper's where it prints them, as
 for the training data, ρ and m. Of K and S it prints none: here they are all that occur in its Tables 2 and 3, and
@@ -18,6 +18,8 @@ from modeseek.embedding import has_choices
 from modeseek.locality import begins_after
 
 PRESET, DEFAULT = "dms-paper", "dms"
+BASELINES = ("ucb", "pi", "ei", "ts", "gibbon", "jes", "pes")  # the paper's
+TOO_EXPENSIVE = {20: ("pes",), 50: ("pes", "jes")}  # of those, left out by the paper, by the number of dimensions
 TAKEN_APART = "dms-v1"  # the default that the records of ingredients are of
 ABLATION_TASKS = ("styblinski-tang-2", "levy-10")  # the paper's
 SETTINGS: dict[str, tuple[Any, ...]] = {

@@ -1,43 +1,22 @@
-"""Tables and figure of what DMS costs: `modeseek bench batches` and `bench growth`, and the minutes of campaigns."""
+"""Tables and figure of what DMS costs: `modeseek bench batches` and `bench growth`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from modeseek.bench.campaign.records import Record
 from modeseek.bench.measure.cost import GRID
 from modeseek.bench.measure.measurements import Measurement, as_written, read, where
 from modeseek.bench.report import figures
-from modeseek.bench.report.curves import in_order, tasks_in_order
 from modeseek.bench.report.seconds import paper_seconds
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.table import Row, Table
-from modeseek.bench.tasks import find_task
 from modeseek.dms import STAGES
 
 MIN_POINTS = 3  # of a slope
-
-
-def campaign_sections(records: Iterable[Record]) -> list[Section]:
-    """The minutes of campaigns, where some ran on a GPU."""
-    table = campaign_table(records)
-    if not table.cells:
-        return []
-    return [
-        Section(
-            "campaigns",
-            "Minutes of campaigns on a GPU",
-            "Suggestions of all replications of DMS that ran as batches on a GPU; variants have a setting changed, "
-            "as in ablations. The paper's minutes: its seconds per iteration (Table 4, RTX 4090) times iterations "
-            "and replications, for the lines where it reports seconds. The last line adds up all minutes, and the "
-            "one before those of the lines that the paper has, too.",
-            table,
-        )
-    ]
 
 
 def sections(results: Path) -> list[Section]:
@@ -105,35 +84,6 @@ def batches_table(measurements: Sequence[Measurement]) -> Table:
 
 def _giga(*amounts: float) -> str:
     return " + ".join(f"{amount / 1e9:.3g}" for amount in amounts)
-
-
-def campaign_table(records: Iterable[Record]) -> Table:
-    """Minutes that whole campaigns of DMS took on a GPU, beside what the paper's seconds per iteration come to.
-
-    At the end the sums of the lines where the paper has a number, and of all. No lines where none ran there.
-    """
-    spent: dict[tuple[str, str], list[float]] = {}  # minutes of each replication
-    for record in records:
-        if record.status == "complete" and record.config is not None and record.device.startswith("cuda"):
-            of_method = spent.setdefault((record.task, record.method), [])
-            of_method.append(sum(record.iterations) / record.batch / 60)
-    cells, ours, of_paper = [], list[float](), list[float]()
-    for task in tasks_in_order({task for task, _ in spent}):
-        for method in in_order([m for t, m in spent if t == task and "[" not in m]):
-            minutes, iteration = spent[task, method], paper_seconds(task, method)
-            if iteration is not None:
-                ours.append(sum(minutes))
-                of_paper.append(iteration * find_task(task).budget * len(minutes) / 60)
-            papers = "" if iteration is None else f"{of_paper[-1]:.1f}"
-            cells.append([task, method, str(len(minutes)), f"{sum(minutes):.1f}", papers])
-    variants = [sum(minutes) for (_, method), minutes in spent.items() if "[" in method]
-    if variants:
-        cells.append(["", "variants", "", f"{sum(variants):.1f}", ""])
-    if spent:
-        if of_paper:
-            cells.append(["all that the paper timed", "", "", f"{sum(ours):.1f}", f"{sum(of_paper):.1f}"])
-        cells.append(["all", "", "", f"{sum(map(sum, spent.values())):.1f}", ""])
-    return Table(["task", "method", "replications", "minutes", "paper's minutes"], cells)
 
 
 def exponents(measurements: Sequence[Measurement]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from modeseek.bench.report import (
     distribution,
     figures,
     ingredients,
+    minutes,
     page,
     presets,
     scoreboard_section,
@@ -111,7 +112,7 @@ def _sections(results: Path) -> list[Section]:
             )
         )
     sections += [
-        *cost.campaign_sections(records),
+        *minutes.sections(records),
         *distribution.sections(results),
         *theory.sections(results),
         *seconds.sections(results),

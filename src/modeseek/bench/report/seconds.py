@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from modeseek.bench.measure.measurements import Measurement, as_written, read, where
-from modeseek.bench.measure.seconds import DRAW_SIZES, PAPERS_DMS
+from modeseek.bench.measure.seconds import DRAW_SIZES, PAPER_DEVICE, PAPER_ITERATIONS, PAPERS_DMS
 from modeseek.bench.report.curves import in_order, tasks_in_order
 from modeseek.bench.report.section import Section
 from modeseek.bench.report.table import Row, Table
 
-PAPER_DEVICE = "RTX 4090 (paper)"
 Figure = tuple[float, float]  # a mean and a standard deviation
 PAPER_DRAWS: dict[tuple[str, str], tuple[Figure, ...]] = {  # Table 3: seconds for S = 100, 200, 300
     ("styblinski-tang-2", PAPERS_DMS): ((1.32, 0.08), (1.46, 0.07), (1.60, 0.13)),
@@ -20,24 +19,6 @@ PAPER_DRAWS: dict[tuple[str, str], tuple[Figure, ...]] = {  # Table 3: seconds f
     ("levy-10", PAPERS_DMS): ((2.20, 0.07), (2.48, 0.03), (2.67, 0.06)),
     ("levy-10", "PES"): ((9.58, 2.36), (14.49, 3.31), (28.74, 2.55)),
 }
-PAPER_ITERATIONS: dict[str, dict[str, Figure]] = {  # Table 4
-    "styblinski-tang-2": {
-        "ei": (0.34, 0.11), "gibbon": (0.29, 0.13), "ucb": (0.20, 0.08), "dms-paper": (2.13, 0.20), "pi": (0.43, 0.09),
-        "pes": (8.90, 2.50), "ts": (0.23, 0.12),
-    },
-    "levy-10": {
-        "ei": (0.70, 0.37), "gibbon": (2.04, 0.15), "ucb": (0.50, 0.16), "dms-paper": (4.07, 0.40), "pi": (3.20, 1.05),
-        "pes": (390.20, 23.40), "ts": (0.47, 0.18),
-    },
-    "levy-20": {
-        "ei": (1.70, 0.67), "gibbon": (4.26, 2.39), "ucb": (1.20, 0.43), "dms-paper": (8.16, 1.71), "pi": (3.82, 1.58),
-        "ts": (1.07, 0.67),
-    },
-    "levy-50": {
-        "ei": (2.74, 0.56), "gibbon": (6.85, 1.86), "ucb": (3.64, 1.85), "dms-paper": (12.23, 2.38), "pi": (3.98, 0.88),
-        "ts": (5.99, 2.18),
-    },
-}  # fmt: skip
 
 
 def sections(results: Path) -> list[Section]:

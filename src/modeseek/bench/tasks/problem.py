@@ -38,6 +38,7 @@ class Problem:
         q: evaluations at once: after the initial design they come in rounds of so many.
         K: the paper's steps of short-run L-BFGS, where they are not the ones for the dimension.
         requires: modules of the extra `bench` that an evaluation needs.
+        seconds: about what an evaluation takes on one core, where that is to be counted on.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Problem:
     q: int = 1
     K: int | None = None
     requires: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     @property
     def d(self) -> int:

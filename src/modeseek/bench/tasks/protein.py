@@ -18,7 +18,7 @@ from modeseek.parameters import Categorical, Choice
 from modeseek.space import Space
 from modeseek.typing import Array, Params
 
-# In the order of the table's axes. Numbers are choices too: their order is kept, and a coordinate is divided evenly.
+# In the order of the table's axes. Numbers are ordered choices, each with as much of its coordinate as any other.
 CHOICES: dict[str, tuple[Choice, ...]] = {
     "activation_fn_1": ("relu", "tanh"),
     "activation_fn_2": ("relu", "tanh"),
@@ -30,7 +30,9 @@ CHOICES: dict[str, tuple[Choice, ...]] = {
     "n_units_1": (16, 32, 64, 128, 256, 512),
     "n_units_2": (16, 32, 64, 128, 256, 512),
 }
-SPACE = Space({name: Categorical(choices) for name, choices in CHOICES.items()})
+SPACE = Space(
+    {name: Categorical(choices, ordered=not isinstance(choices[0], str)) for name, choices in CHOICES.items()}
+)
 SEEDS = 4
 
 

@@ -69,7 +69,7 @@ def _scaled_csv(data: str) -> tuple[Array, NDArray[np.int64]]:
     return np.clip(X, -CLIP, CLIP), y
 
 
-def _problem(name: str, title: str, data: str, K: int | None = None) -> Problem:
+def _problem(name: str, title: str, data: str, seconds: float, K: int | None = None) -> Problem:
     return Problem(
         name=name,
         title=title,
@@ -80,11 +80,12 @@ def _problem(name: str, title: str, data: str, K: int | None = None) -> Problem:
         budget=10 * SPACE.d + 20,
         K=K,
         requires=("sklearn", "threadpoolctl"),
+        seconds=seconds,
     )
 
 
 PROBLEMS = (
-    _problem("wine", "Wine", "wine"),
-    _problem("vehicle", "Vehicle", "vehicle"),
-    _problem("image-segmentation", "Image Segmentation", "segment", K=15),
+    _problem("wine", "Wine", "wine", 0.15),
+    _problem("vehicle", "Vehicle", "vehicle", 0.5),
+    _problem("image-segmentation", "Image Segmentation", "segment", 2.0, K=15),
 )

@@ -19,6 +19,7 @@ from modeseek.earlier import Told
 from modeseek.execution.evaluate import evaluate
 from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.supervisor import evaluation
+from modeseek.integrations.optuna_trials import ordered_choices
 from modeseek.space import Space
 from modeseek.typing import Noise
 
@@ -58,8 +59,9 @@ class Job:
 
     @property
     def says_more(self) -> bool:
-        """Whether there is more than Optuna knows of, from the first trial on: constraints, fixed values, knowledge."""
-        return bool(self.space.constraints or self.fixed or self.prior or self.transfer)
+        """Whether there is more than Optuna knows of, from the first trial on: an order, constraints, knowledge."""
+        space = self.space
+        return bool(space.constraints or ordered_choices(space) or self.fixed or self.prior or self.transfer)
 
 
 class Report(NamedTuple):
