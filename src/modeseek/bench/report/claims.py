@@ -61,12 +61,15 @@ def _concentration(evidence: Evidence) -> Iterator[Finding]:
             of = [s for s in taken if (s.method, s.iteration) == (method, iteration)]
             spreads = [(distribution.spread(s.gp), distribution.spread(s.diffusion)) for s in of if not s.fell_back]
             halved = [gp > 2 * model for gp, model in spreads]
+            smaller = sum(gp > model for gp, model in spreads)
             sharper += halved
             text = f"at iteration {iteration} no model in {len(of)} replications"
             if spreads:
                 gp, model = np.mean(spreads, axis=0)
-                text = f"mean spread {gp:.3g} by the GP and {model:.2g} by the model at iteration {iteration}, under "
-                text += f"half of the GP's in {sum(halved)} of {len(halved)} replications"
+                text = (
+                    f"mean spread {gp:.3g} by the GP and {model:.2g} by the model at iteration {iteration}, smaller in "
+                )
+                text += f"{smaller} and under half of the GP's in {sum(halved)} of {len(halved)} replications"
                 text += f" ({len(of) - len(halved)} more had no model)" if len(halved) < len(of) else ""
             texts.append(text)
         if sharper:
