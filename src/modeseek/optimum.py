@@ -18,6 +18,7 @@ from torch import Tensor
 from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.diffusion.optima import OptimaModel
+from modeseek.digits import rounded, with_error
 from modeseek.dms import State
 from modeseek.domain import Domain
 from modeseek.embedding import embedding_of
@@ -202,7 +203,8 @@ class Optimum:
         if value is not None:
             low, high = min(self.values), max(self.values)
             if not low <= float(value) <= high:
-                raise ConfigError(f"value must be between {low:.6g} and {high:.6g}, as at all samples, not {value!r}")
+                ends = " and ".join(rounded(end, high - low) for end in (low, high))
+                raise ConfigError(f"value must be between {ends}, as at all samples, not {value!r}")
             given = self._outcomes.apply(torch.full_like(y[:, :1], self._sign * float(value))).expand(-1, count)
         if self._model is None:
             self._model = OptimaModel.learn(x, y, torch.Generator("cpu").manual_seed(self._seed))
@@ -261,7 +263,7 @@ class Optimum:
         trials = "1 trial" if self._trials == 1 else f"{self._trials} trials"
         return (
             f"<Optimum: {self.direction}, {trials}, {len(self.modes)} modes, "
-            f"value {self.value:.6g} ± {self.std:.2g}, regret at most {self.regret(0.95):.2g} (95 %)>"
+            f"value {with_error(self.value, self.std)}, regret at most {self.regret(0.95):.2g} (95 %)>"
         )
 
     def _modes(self, x: Tensor) -> list[Mode]:

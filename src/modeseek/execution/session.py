@@ -15,6 +15,7 @@ import numpy as np
 
 from modeseek import checkpoint as checkpoints
 from modeseek.checks import whole_number
+from modeseek.digits import rounded, spreads_of
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,
@@ -265,8 +266,8 @@ class Session:
         if isinstance(opt.direction, tuple):
             if front := opt.front:
                 return f"front of {len(front)}"
-        elif opt.best is not None:
-            return f"best={opt.best.value:.6g}"
+        elif opt.best is not None and opt.best.values is not None:
+            return f"best={rounded(*opt.best.values, *spreads_of(trial.values for trial in opt.trials))}"
         return "nothing feasible yet" if self.optimizer.least_violated is not None else ""
 
     def _check_failures(self, limit: int) -> None:

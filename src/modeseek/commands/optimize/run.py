@@ -22,6 +22,7 @@ from modeseek.commands.optimize.evaluator import Job, Report, evaluator, worker
 from modeseek.commands.optimize.known import add_known, directions_for, read_known, read_transfer
 from modeseek.commands.optimize.objective import find_function
 from modeseek.commands.optimize.storage import open_storage, patiently
+from modeseek.digits import rounded
 from modeseek.errors import AllTrialsFailed, ConfigError, WorkerError
 from modeseek.execution.budget import Budget
 from modeseek.execution.evaluate import type_error
@@ -179,7 +180,7 @@ class _Tally:
 
     def _show(self) -> None:
         best = patiently(lambda: store.best_value(self.study), self._check)
-        notes = [] if best is None else [f"best={best:.6g}"]
+        notes = [] if best is None else [f"best={rounded(best, *store.spreads(self.study))}"]
         if best is None and store.has_complete(self.study):
             front = len(self.study.best_trials) if len(self.study.directions) > 1 else 0
             notes = [f"front of {front}" if front else "nothing feasible yet"]

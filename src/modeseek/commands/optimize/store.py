@@ -28,6 +28,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import STALE
+from modeseek.digits import spreads_of
 from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
 from modeseek.fronts import MOST
@@ -189,6 +190,11 @@ def best_value(study: optuna.Study) -> float | None:
         return study.best_value
     except ValueError:
         return None
+
+
+def spreads(study: optuna.Study) -> list[float]:
+    """By how much the values of each objective differ; none before a trial is complete."""
+    return spreads_of(trial.values for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
 
 
 def machine() -> str:
