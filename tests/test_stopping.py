@@ -65,6 +65,8 @@ def test_what_makes_no_sense_is_refused_by_name(wrong: dict[str, Any]) -> None:
         ms.WhenSure(**wrong)
     with pytest.raises(ms.ConfigError, match="stop must be"):
         ms.minimize(bowl, LINE, 3, stop=0.1)  # type: ignore[arg-type]
+    with pytest.raises(ms.ConfigError, match=r"when must be a modeseek.WhenSure.*not 0\.1"):
+        StopWhenSure(0.1)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_before_counts_toward_the_design_and_not_the_budget(tmp_path: Any) -> None:
