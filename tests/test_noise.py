@@ -198,6 +198,7 @@ def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
         (0.1, "sem is a float .*; with 2 objectives it is a list of 2 standard errors"),
         ([0.1], "a list of 2"),
         ([0.1, -1], "sem 1 is -1.0, and a standard error is at least 0"),
+        ([0.1, np.True_], "sem 1 is True, not a number"),
         ([math.nan, 1], "sem 0 is NaN"),
     ):
         with pytest.raises(ms.ConfigError, match=said):
@@ -205,7 +206,7 @@ def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
     with pytest.raises(ms.ConfigError, match="beside a plain value"):
         opt.tell(trial, ([1.0, 2.0], [-1.0]), sem=[0.1, 0.2])
     assert trial in opt.pending
-    for wrong in (0.1, ["a", 0.1], [0.1]):
+    for wrong in (0.1, ["a", 0.1], [0.1], [True, 0.1]):
         with pytest.raises(ms.ObjectiveTypeError, match="sem"):
             ms.minimize(lambda x, s=wrong: ms.Outcome([1, 2], sem=s), LINE, 3, directions=two, progress=False)
 
@@ -321,6 +322,8 @@ def test_standard_errors_are_kept(tmp_path: Path) -> None:
         opt.tell(suggested, 1.0, sem=-0.1)
     with pytest.raises(ms.ConfigError, match="sem"):
         opt.tell(suggested, 1.0, sem=math.nan)
+    with pytest.raises(ms.ConfigError, match="sem is True, not a number; leave it out"):
+        opt.tell(suggested, 1.0, sem=True)
     assert suggested in opt.pending
 
 
