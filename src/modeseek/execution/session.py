@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -36,7 +35,7 @@ from modeseek.execution.progress import progress_bar
 from modeseek.execution.resume import opened
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
-from modeseek.outcomes import measured
+from modeseek.outcomes import measured, never_measures
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
@@ -293,8 +292,14 @@ class Session:
             if any(np.array_equal(params, kept) if opt.space.is_box else params == kept for kept in outside):
                 continue
             told: tuple[Any, ...] = (None, None)
-            with suppress(ValueError):  # told all the same: a failed trial, and a warning
+            try:
                 told = measured(value, opt._trials.objectives)[:2]
+            except ValueError as error:
+                if never_measures(value, opt._trials.objectives):
+                    raise ConfigError(
+                        f"known= has {params!r:.200}: {error}; leave out what has no value, or give NaN for an "
+                        "evaluation that failed"
+                    ) from error
             try:
                 unit = tuple(opt.space.encode(params).tolist())
             except ParameterError as error:
