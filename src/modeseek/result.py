@@ -25,7 +25,7 @@ from modeseek.recommendation import Recommendation
 from modeseek.settings import Settings
 from modeseek.space import Space
 from modeseek.trials import Goal, Trial, Trials, TrialState, signs
-from modeseek.typing import Array, Noise
+from modeseek.typing import Array, Noise, Params
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class Result:
         As `Optimizer.best_for`: the best feasible trial that has them, as observed; where there is none, what the
         surrogate expects to be best. None where no trial is complete.
         """
-        return self._findings().best_for(fixed, **values)
+        return self._findings.best_for(fixed, **values)
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -93,13 +93,21 @@ class Result:
             reference: a number per objective. None: the run's own, and where it had none, one inferred from the front,
                 so that the volumes of different fronts do not compare.
         """
-        return self._findings().hypervolume(reference)
+        return self._findings.hypervolume(reference)
 
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
-        return self._findings().optimum()
+        return self._findings.optimum()
 
+    def predict(self, params: Params | Sequence[Params]) -> tuple[Any, Any]:
+        """Mean and standard deviation of the objective at these parameters, or at each of a list of them.
+
+        As `Optimizer.predict`; the first call takes a moment.
+        """
+        return self._findings.predict(params)
+
+    @cached_property
     def _findings(self) -> Findings:
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return Findings(self.space, self.direction, settings, self._history(), reference=self.reference)
