@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -370,9 +371,10 @@ def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None
     assert result.expected == pytest.approx(told_and(opt, result).predict(result.recommended.params))
     said = (
         f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}; while that is too much, measure it again"
+        '. If the objective has no noise, say noise="none"'
     )
     assert said in str(result).splitlines()
-    assert said in result._repr_html_()
+    assert escape(said) in result._repr_html_()
 
 
 def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
@@ -397,6 +399,7 @@ def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
         assert result.recommended == result.best
         assert (result.expected is not None) == says
         assert ("expected of the best trial, under noise: " in str(result)) == says
+        assert "If the objective has no noise" not in str(result), "its noise is known, or there is nothing to say"
 
 
 def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:

@@ -141,6 +141,8 @@ class Result:
             mean, std = self.expected
             of_what = "there" if differs else "of the best trial, under noise"
             lines.append(f"expected {of_what}: {with_error(mean, std)}; while that is too much, measure it again")
+            if all(trial.sem is None for trial in self.trials):
+                lines[-1] += '. If the objective has no noise, say noise="none"'
         return "\n".join(lines)
 
     def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
