@@ -28,8 +28,13 @@ def test_a_run_ends_when_the_best_point_is_surely_good_enough() -> None:
     assert result.best is not None
     assert result.best.value is not None
     assert result.best.value < 0.05
+    assert "sees no narrow valley that no evaluation has touched" in str(result)
+    assert "sees no narrow valley" in result._repr_html_()
     careful = ms.minimize(bowl, LINE, stop=ms.WhenSure(regret=1e-12), **{**settings, "budget": 8})
     assert careful.stopped == "budget"
+    assert "narrow" not in str(careful)
+    top = ms.maximize(lambda p: -bowl(p), LINE, stop=ms.WhenSure(regret=0.05), **settings)
+    assert "sees no narrow peak that" in str(top)
 
 
 def test_the_initial_design_is_never_enough() -> None:

@@ -24,6 +24,7 @@ from modeseek.pictures import chosen_objective
 from modeseek.recommendation import Recommendation
 from modeseek.settings import Settings
 from modeseek.space import Space
+from modeseek.stopping import caveat
 from modeseek.trials import Goal, Trial, Trials, TrialState, signs
 from modeseek.typing import Array, Noise, Params
 
@@ -121,6 +122,8 @@ class Result:
             f"{goal} with {self.config.name}, seed {self.seed}: {html.counted(self.trials)} "
             f"in {self.seconds:.1f} s, stopped by {self.stopped}"
         ]
+        if self.stopped == "sure":
+            lines[0] += f" ({caveat(self.direction)})"
         if isinstance(self.direction, tuple) and (front := self.front):
             return "\n".join([*lines, *self._of_front(front)])
         if self.best is None:

@@ -30,7 +30,7 @@ from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
 from modeseek.fronts import as_reference
-from modeseek.stopping import WhenSure
+from modeseek.stopping import WhenSure, caveat
 from modeseek.trials import Direction
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ class _Tally:
         self._show()
         if self._stop is not None and report.error is None and not self._sure and self._stop.is_sure(self.study):
             self._sure = True
-            self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum")
+            but = caveat(store.directions_of(self.study)[0])
+            self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum, {but}")
         if report.error is None:
             return
         if report.never_a_number and not store.has_complete(self.study, known=False):
