@@ -40,7 +40,7 @@ def of_parameter(parameter: Parameter, value: Any) -> str:
 
 def in_range(value: float, low: float, high: float) -> str:
     """A number between two others, with as many digits as if the range began at 0."""
-    return rounded(value, high - low, of_spread=LEAST)
+    return repr(value) if low == high else rounded(value, high - low, of_spread=LEAST)
 
 
 def spread_of(values: Iterable[float]) -> float:
