@@ -95,7 +95,7 @@ def test_a_result_says_what_it_prints() -> None:
 
 def test_what_is_long_is_cut(told: Optimizer) -> None:
     assert len(short("a" * 1000)) == LONGEST
-    many = Page(of_trials([told.trials[0]] * (MOST_ROWS + 1), told.space.names))
+    many = Page(of_trials([told.trials[0]] * (MOST_ROWS + 1), told.space))
     assert many.tags.count("tr") == MOST_ROWS + 1
     assert f"the last {MOST_ROWS} of {MOST_ROWS + 1} trials" in many.texts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,7 @@ def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
         (0.1, "sem is a float .*; with 2 objectives it is a list of 2 standard errors"),
         ([0.1], "a list of 2"),
         ([0.1, -1], "sem 1 is -1.0, and a standard error is at least 0"),
+        ([0.1, np.True_], "sem 1 is True, not a number"),
         ([math.nan, 1], "sem 0 is NaN"),
     ):
         with pytest.raises(ms.ConfigError, match=said):
@@ -205,7 +207,7 @@ def test_standard_errors_of_several_objectives(tmp_path: Path) -> None:
     with pytest.raises(ms.ConfigError, match="beside a plain value"):
         opt.tell(trial, ([1.0, 2.0], [-1.0]), sem=[0.1, 0.2])
     assert trial in opt.pending
-    for wrong in (0.1, ["a", 0.1], [0.1]):
+    for wrong in (0.1, ["a", 0.1], [0.1], [True, 0.1]):
         with pytest.raises(ms.ObjectiveTypeError, match="sem"):
             ms.minimize(lambda x, s=wrong: ms.Outcome([1, 2], sem=s), LINE, 3, directions=two, progress=False)
 
@@ -321,6 +323,8 @@ def test_standard_errors_are_kept(tmp_path: Path) -> None:
         opt.tell(suggested, 1.0, sem=-0.1)
     with pytest.raises(ms.ConfigError, match="sem"):
         opt.tell(suggested, 1.0, sem=math.nan)
+    with pytest.raises(ms.ConfigError, match="sem is True, not a number; leave it out"):
+        opt.tell(suggested, 1.0, sem=True)
     assert suggested in opt.pending
 
 
@@ -367,9 +371,10 @@ def test_a_result_says_what_is_expected_of_another_trial_than_the_best() -> None
     assert result.expected == pytest.approx(told_and(opt, result).predict(result.recommended.params))
     said = (
         f"expected there: {result.expected[0]:.6g} ± {result.expected[1]:.2g}; while that is too much, measure it again"
+        '. If the objective has no noise, say noise="none"'
     )
     assert said in str(result).splitlines()
-    assert said in result._repr_html_()
+    assert escape(said) in result._repr_html_()
 
 
 def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
@@ -394,6 +399,7 @@ def test_a_result_says_when_to_measure_the_best_trial_again() -> None:
         assert result.recommended == result.best
         assert (result.expected is not None) == says
         assert ("expected of the best trial, under noise: " in str(result)) == says
+        assert "If the objective has no noise" not in str(result), "its noise is known, or there is nothing to say"
 
 
 def told_and(opt: ms.Optimizer, result: ms.Result) -> ms.Optimizer:

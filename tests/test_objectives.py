@@ -265,6 +265,9 @@ def test_predictions_are_botorchs_in_the_units_of_each_objective() -> None:
         mean, std = mixture(gp, scale, j, sign * Y[:, j], x)
         assert abs(means[j] - sign * mean) < 1e-4 * size
         assert stds[j] == pytest.approx(std, rel=1e-2, abs=1e-4 * size)
+    listed = opt.predict([x, X[3]])
+    assert [part.shape for part in listed] == [(2, 2), (2, 2)]
+    np.testing.assert_allclose([part[0] for part in listed], [means, stds], rtol=1e-6)
     near, _ = opt.predict(X[3])
     assert np.abs(near - Y[3]) / Y.std(0) == pytest.approx([0, 0], abs=0.05)
     assert abs(means[0] - 2e6 - 1e6 * np.sin(3 * x[0])) < 2e5

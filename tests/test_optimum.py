@@ -22,7 +22,7 @@ from modeseek.outcome_transforms import OutcomeMap, Scaling, mapped_by_standardi
 from modeseek.priors import Hyperparameters
 from modeseek.sampled_optimum import above, as_fitted, moments_in_own_units, sample_optimum, shortest
 from modeseek.surrogate import GP, posterior_of
-from shared import SMALLEST, generator
+from shared import BOX, SMALLEST, generator
 
 MIXED = ms.Space(
     {
@@ -169,6 +169,27 @@ def test_a_prediction_at_an_observed_point_without_noise_is_its_outcome(of_bowl:
     assert (mean, std) == (of_bowl.value, of_bowl.std)
     far, far_std = of_bowl.predict(np.array([5.0, 5.0]))
     assert far == pytest.approx(bowl(np.array([5.0, 5.0])), abs=4 * far_std + 1)
+
+
+@pytest.mark.parametrize("space", [BOX, ms.Space({"a": ms.Float(-5, 5), "k": ms.Categorical(["x", "y"])})])
+def test_many_points_are_predicted_at_once(space: ms.Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one after the other, also in parts, by an optimizer and by a result, which still pickles."""
+    opt = ms.Optimizer(space, seed=0, config=SMALLEST)
+    points = [space.decode(u) for u in np.random.default_rng(0).random((8, 2))]
+    for i, params in enumerate(points[:5]):
+        opt.tell_params(params, float(i))
+    single = [opt.predict(params) for params in points]
+    assert all(type(number) is float for pair in single for number in pair)
+    result = ms.Result(opt.best, None, opt.trials, space, "minimize", 0, SMALLEST, "budget", 1.0)
+    for size in (1000, 3):
+        monkeypatch.setattr("modeseek.optimum.AT_ONCE", size)
+        for said in (opt.predict(points), result.predict(points), opt.optimum(draws=16).predict(points)):
+            np.testing.assert_allclose(np.transpose(said), single, rtol=1e-6)
+    assert pickle.loads(pickle.dumps(result)).predict(points[0]) == pytest.approx(single[0])
+    for none in ([], ()) if not space.is_box else (np.zeros((0, 2)),):
+        assert [len(part) for part in opt.predict(none)] == [0, 0]
+    with pytest.raises(ms.ParameterError, match="parameter"):
+        opt.predict([*points, space.decode([0.5, 0.5])[:1] if space.is_box else {"a": 0.0}])
 
 
 def test_predictions_are_calibrated_on_functions_from_the_prior() -> None:

@@ -28,8 +28,13 @@ def test_a_run_ends_when_the_best_point_is_surely_good_enough() -> None:
     assert result.best is not None
     assert result.best.value is not None
     assert result.best.value < 0.05
+    assert "sees no narrow valley that no evaluation has touched" in str(result)
+    assert "sees no narrow valley" in result._repr_html_()
     careful = ms.minimize(bowl, LINE, stop=ms.WhenSure(regret=1e-12), **{**settings, "budget": 8})
     assert careful.stopped == "budget"
+    assert "narrow" not in str(careful)
+    top = ms.maximize(lambda p: -bowl(p), LINE, stop=ms.WhenSure(regret=0.05), **settings)
+    assert "sees no narrow peak that" in str(top)
 
 
 def test_the_initial_design_is_never_enough() -> None:
@@ -65,6 +70,8 @@ def test_what_makes_no_sense_is_refused_by_name(wrong: dict[str, Any]) -> None:
         ms.WhenSure(**wrong)
     with pytest.raises(ms.ConfigError, match="stop must be"):
         ms.minimize(bowl, LINE, 3, stop=0.1)  # type: ignore[arg-type]
+    with pytest.raises(ms.ConfigError, match=r"when must be a modeseek.WhenSure.*not 0\.1"):
+        StopWhenSure(0.1)  # type: ignore[arg-type]
 
 
 def test_what_was_measured_before_counts_toward_the_design_and_not_the_budget(tmp_path: Any) -> None:

@@ -187,7 +187,7 @@ class _Axis:
             raise ValueError("a Categorical takes weights, a choice or a list of choices")
         low, high = float(parameter.low), float(parameter.high)
         if not math.isinf(parameter.size):
-            half = (parameter.step or 1) / 2
+            half = (parameter.step or (low if parameter.log else max(1.0, abs(low)))) / 2
             low, high = low - half, low + (2 * parameter.size - 1) * half
         self.log = parameter.log
         self.low, self.high = (math.log(low), math.log(high)) if self.log else (low / 2, high / 2)

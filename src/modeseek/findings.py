@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -122,7 +122,7 @@ class Findings(Configured):
             if not self._trials.having(TrialState.COMPLETE):
                 return None
             params, likely = best_expected(self._proposer, self._surrogate()[0], self._trials.history(self.direction))
-        (mean,), (std,) = self._predict(params)
+        mean, std = self.predict(params)
         return Recommendation(params, mean, std, feasible=likely)
 
     def optimum(self, *, draws: int = DRAWS, fixed: Mapping[str, Any] | None = None) -> Optimum:
@@ -148,17 +148,14 @@ class Findings(Configured):
             self.space, history, direction, self._settings, self._proposer.state, draws=draws, fixed=fixed, point=point
         )
 
-    def predict(self, params: Params) -> tuple[Any, Any]:
+    def predict(self, params: Params | Sequence[Params]) -> tuple[Any, Any]:
         """Mean and standard deviation of the objective at these parameters, in its own units. Changes nothing.
 
-        Two numbers; of several objectives two tuples, with a number per objective, as `trial.values` has them. Of the
-        objective itself: an observation of it has its noise in addition.
+        Two numbers; of several objectives two tuples, with a number per objective, as `trial.values` has them. Of a
+        list of parameters (of a box also an array, a row each) two arrays, of several objectives with a column each;
+        that takes far less time than one after the other. Of the objective itself: an observation of it has its noise
+        in addition.
         """
-        means, stds = self._predict(params)
-        return (means, stds) if isinstance(self.direction, tuple) else (means[0], stds[0])
-
-    def _predict(self, params: Params) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of each objective."""
         history = self._trials.history(self.direction)
         if self._drawn is None or self._drawn[0] != len(history.Y):
             self._drawn = len(history.Y), several_of(self.space, history, self._settings, self._proposer.state)

@@ -11,9 +11,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from modeseek.choices import Categorical
+from modeseek.digits import of_parameter, rounded, spreads_of
 
 if TYPE_CHECKING:
     from modeseek.optimizer import Optimizer
+    from modeseek.parameters import Parameter
     from modeseek.space import Space
     from modeseek.trials import Trial
 
@@ -23,8 +25,8 @@ MOST_BEST = 3  # of several objectives there may be many
 
 
 def short(value: Any) -> str:
-    """A value in a few characters: a float by six digits, text as it is."""
-    text = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) else repr(value)
+    """A value in a few characters, text as it is."""
+    text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
@@ -48,27 +50,45 @@ def named(params: Any) -> dict[str, Any]:
     return {f"x{i}": value for i, value in enumerate(params.tolist())}
 
 
-def of_trial(trial: Trial) -> str:
-    """What a trial is, its parameters, and why it failed."""
+def of_trial(trial: Trial, space: Space | None = None, among: Sequence[Trial] = ()) -> str:
+    """What a trial is, its parameters, and why it failed; numbers in full where its space and others are not known."""
     said = f"trial {trial.number}, {trial.state.value}"
     if trial.values is not None:
-        said += ", value " + ", ".join(map(short, trial.values))
+        said += ", value " + ", ".join(_values(trial, spreads_of(t.values for t in among)))
     if trial.constraints:
-        said += f", {'feasible' if trial.feasible else 'infeasible'}: " + ", ".join(map(short, trial.constraints))
+        said += f", {'feasible' if trial.feasible else 'infeasible'}: " + ", ".join(map(rounded, trial.constraints))
     why = "" if trial.error is None else line(short((trial.error.strip().splitlines() or [""])[-1]))
-    return table(["parameter", "value"], named(trial.params).items(), said) + why
+    return table(["parameter", "value"], _params(trial, space).items(), said) + why
 
 
-def of_trials(trials: Sequence[Trial], names: Sequence[str]) -> str:
+def _values(trial: Trial, spreads: Sequence[float]) -> list[str]:
+    """The values of a trial, rounded where it is known by how much values differ."""
+    return list(map(rounded, trial.values or (), spreads)) if spreads else list(map(short, trial.values or ()))
+
+
+def _params(trial: Trial, space: Space | None) -> dict[str, str]:
+    """The parameters of a trial by name, rounded where their space is known."""
+    params = named(trial.params)
+    if space is None:
+        return {name: short(value) for name, value in params.items()}
+    return {name: _of_parameter(space[name], value) for name, value in params.items()}
+
+
+def _of_parameter(parameter: Parameter, value: Any) -> str:
+    return short(of_parameter(parameter, value) if isinstance(value, float) else value)
+
+
+def of_trials(trials: Sequence[Trial], space: Space) -> str:
     """A table of all trials, folded up; of many, the last ones."""
     last = trials[-MOST_ROWS:]
     more = f"the last {len(last)} of " if len(last) < len(trials) else ""
+    spreads = spreads_of(trial.values for trial in trials)
     rows = []
     for trial in last:
-        params = named(trial.params)
-        values = [", ".join(map(short, trial.values or ()))]
-        rows.append([trial.number, trial.state.value, *values, *(params.get(name, "") for name in names)])
-    shown = table(["number", "state", "value", *names], rows)
+        params = _params(trial, space)
+        values = ", ".join(_values(trial, spreads))
+        rows.append([trial.number, trial.state.value, values, *(params.get(name, "") for name in space.names)])
+    shown = table(["number", "state", "value", *space.names], rows)
     return f"<details><summary>{more}{counted(trials, states=False)}</summary>{shown}</details>"
 
 
@@ -89,16 +109,15 @@ def summary(opt: Optimizer) -> str:
     goal = opt.direction if isinstance(opt.direction, str) else ", ".join(opt.direction)
     found = ""
     if front := opt.front:
-        found = (
-            f", best value {short(front[0].value)}" if len(front[0].values or ()) == 1 else f", front of {len(front)}"
-        )
+        best = _values(front[0], spreads_of(trial.values for trial in opt.trials))
+        found = f", best value {best[0]}" if len(best) == 1 else f", front of {len(front)}"
     return f"{goal} over {opt.d} parameters, seed {opt.seed}: {counted(opt.trials)}{found}"
 
 
 def of_optimizer(opt: Optimizer) -> str:
     """What an optimizer has found so far: the best trials, and all of them, folded up."""
-    best = [of_trial(trial) for trial in opt.front[:MOST_BEST]]
-    return "".join([line(summary(opt)), *best, of_trials(opt.trials, opt.space.names)])
+    best = [of_trial(trial, opt.space, opt.trials) for trial in opt.front[:MOST_BEST]]
+    return "".join([line(summary(opt)), *best, of_trials(opt.trials, opt.space)])
 
 
 def of_space(space: Space) -> str:
@@ -109,7 +128,7 @@ def of_space(space: Space) -> str:
         if isinstance(parameter, Categorical):
             values, kind = ", ".join(map(short, parameter.choices)), ""
         else:
-            values = f"{short(parameter.low)} … {short(parameter.high)}"
+            values = f"{_of_parameter(parameter, parameter.low)} … {_of_parameter(parameter, parameter.high)}"
             kind = "log" if parameter.log else "" if parameter.step in (None, 1) else f"step {short(parameter.step)}"
         when = space.conditions.reason(name) if parameter.when else ""
         rows.append([name, type(parameter).__name__, values, kind, when])

@@ -18,6 +18,7 @@ from torch import Tensor
 from modeseek.checks import whole_number
 from modeseek.computing import computing
 from modeseek.diffusion.optima import OptimaModel
+from modeseek.digits import rounded, with_error
 from modeseek.dms import State
 from modeseek.domain import Domain
 from modeseek.embedding import embedding_of
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWS = 256  # functions drawn from the posterior
+AT_ONCE = 1000  # points to be predicted, which bounds the memory that it takes
 MOST_SHOWN = 8  # parameters in a plot
 
 
@@ -160,10 +162,9 @@ class Optimum:
                 space, gp, outcomes, direction, source, draws=draws, constraints=limits, fixed=fixed, point=point
             )
 
-    def predict(self, params: Params) -> tuple[float, float]:
-        """Mean and standard deviation of the objective at these parameters."""
-        (mean,), (std,) = predict(self.space, self._several, self._outcomes, self.direction, params)
-        return mean, std
+    def predict(self, params: Params | Sequence[Params]) -> tuple[Any, Any]:
+        """Mean and standard deviation of the objective at these parameters, or at each of a list of them."""
+        return predict(self.space, self._several, self._outcomes, self.direction, params)
 
     def interval(self, probability: float = 0.9) -> dict[str, Any]:
         """By parameter, where the optimum is with this probability.
@@ -202,7 +203,8 @@ class Optimum:
         if value is not None:
             low, high = min(self.values), max(self.values)
             if not low <= float(value) <= high:
-                raise ConfigError(f"value must be between {low:.6g} and {high:.6g}, as at all samples, not {value!r}")
+                ends = " and ".join(rounded(end, high - low) for end in (low, high))
+                raise ConfigError(f"value must be between {ends}, as at all samples, not {value!r}")
             given = self._outcomes.apply(torch.full_like(y[:, :1], self._sign * float(value))).expand(-1, count)
         if self._model is None:
             self._model = OptimaModel.learn(x, y, torch.Generator("cpu").manual_seed(self._seed))
@@ -261,7 +263,7 @@ class Optimum:
         trials = "1 trial" if self._trials == 1 else f"{self._trials} trials"
         return (
             f"<Optimum: {self.direction}, {trials}, {len(self.modes)} modes, "
-            f"value {self.value:.6g} ± {self.std:.2g}, regret at most {self.regret(0.95):.2g} (95 %)>"
+            f"value {with_error(self.value, self.std)}, regret at most {self.regret(0.95):.2g} (95 %)>"
         )
 
     def _modes(self, x: Tensor) -> list[Mode]:
@@ -311,17 +313,23 @@ def several_of(
 
 
 def predict(
-    space: Space, several: Several, outcomes: OutcomeMap, direction: Goal, params: Params
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each objective at these parameters, in its own units.
+    space: Space, several: Several, outcomes: OutcomeMap, direction: Goal, params: Params | Sequence[Params]
+) -> tuple[Any, Any]:
+    """Mean and standard deviation of the objective at these parameters, or at each of a list; as `Optimizer.predict`.
 
     Of the objective itself, not of a noisy observation of it. A standard deviation is infinite while all outcomes are
     equal. Arguments as in `Optimum`, with a batch of as many as there are objectives.
     """
-    sign, x = signs(direction), torch.from_numpy(space.encode(params)).to(several.scale)
-    mean, std = moments_in_own_units(several, outcomes, x.expand(len(sign), 1, len(x)))
+    sign, is_list = signs(direction), space.is_list(params)
+    points = np.array([space.encode(p) for p in (params if is_list else [params])]).reshape(-1, len(space.coordinates))
+    X = torch.from_numpy(points).to(several.scale).expand(len(sign), *points.shape)
+    moments = [moments_in_own_units(several, outcomes, x) for x in X.split(AT_ONCE, 1)]
+    mean, std = (torch.cat(parts, 1) for parts in zip(*moments, strict=True))
     std = torch.where(outcomes.first.std > 0, std, torch.inf)
-    return tuple((sign * mean[:, 0].cpu().numpy()).tolist()), tuple(std[:, 0].tolist())
+    means, stds = sign * mean.T.cpu().numpy(), std.T.cpu().numpy()  # n x M
+    if isinstance(direction, tuple):
+        return (means, stds) if is_list else (tuple(means[0].tolist()), tuple(stds[0].tolist()))
+    return (means[:, 0], stds[:, 0]) if is_list else (float(means[0, 0]), float(stds[0, 0]))
 
 
 def _probability(p: Any) -> float:

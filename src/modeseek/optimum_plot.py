@@ -67,6 +67,9 @@ class _Column:
         if isinstance(self.parameter, Categorical):
             return np.arange(self.parameter.size + 1) - 0.5
         low, high = float(self.parameter.low), float(self.parameter.high)
+        if low == high:
+            half = abs(low) / 10 or 0.5
+            return np.array([low - half, low + half])
         if self.parameter.log:
             return np.geomspace(low, high, BINS + 1)
         return np.linspace(low, high, BINS + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from modeseek.digits import of_parameter, rounded, with_error
 from modeseek.parameters import Categorical
 from modeseek.typing import Params
 
@@ -17,12 +18,9 @@ MOST_NAMED = 4  # parameters in a line of text
 def summary(optimum: Optimum) -> str:
     """The best point, where the optimum is, in which regions, and how much better it may be."""
     intervals = optimum.interval(0.9)
-    ranges = ", ".join(
-        f"{name} {_interval_text(ends, isinstance(optimum.space[name], Categorical))}"
-        for name, ends in _some(intervals)
-    )
+    ranges = ", ".join(f"{name} {_interval_text(optimum, name, ends)}" for name, ends in _some(intervals))
     masses = [f"{100 * mode.mass:.0f} %" for mode in optimum.modes[:2]]
-    where = [f"around {_text(optimum, mode.params)}" for mode in optimum.modes[:2]]
+    where = [f"around {_text(optimum, mode.params, intervals)}" for mode in optimum.modes[:2]]
     regions = f"it is in one region, {where[0]}"
     if len(optimum.modes) > 1:
         likely = "; ".join(map(" ".join, zip(masses, where, strict=True)))
@@ -34,7 +32,7 @@ def summary(optimum: Optimum) -> str:
     )
     if math.isinf(optimum.regret(0.5)):
         gain = "all values so far are equal, so that nothing is known of how much better it is"
-    best = f"{_text(optimum, optimum.recommended)}; value {optimum.value:.4g} ± {optimum.std:.2g}"
+    best = f"{_text(optimum, optimum.recommended, intervals)}; value {with_error(optimum.value, optimum.std, least=4)}"
     what = "minimum" if optimum.direction == "minimize" else "maximum"
     said = "1 evaluation says" if optimum._trials == 1 else f"{optimum._trials} evaluations say"
     return "\n".join(
@@ -48,10 +46,11 @@ def summary(optimum: Optimum) -> str:
     )
 
 
-def _text(optimum: Optimum, params: Params) -> str:
+def _text(optimum: Optimum, params: Params, intervals: dict[str, Any]) -> str:
     names = optimum.space.names if optimum.space.is_box else list(params)
     named = {name: optimum.column(name, [params])[0] for name in names}
-    return ", ".join(f"{name} = {_short(value)}" for name, value in _some(named)) + _and_more(len(named))
+    said = (f"{name} = {_short(optimum, name, value, intervals.get(name, ()))}" for name, value in _some(named))
+    return ", ".join(said) + _and_more(len(named))
 
 
 def _and_more(count: int) -> str:
@@ -62,11 +61,15 @@ def _some(named: dict[str, Any]) -> list[tuple[str, Any]]:
     return list(named.items())[:MOST_NAMED]
 
 
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+def _interval_text(optimum: Optimum, name: str, ends: tuple[Any, ...]) -> str:
+    texts = [_short(optimum, name, end, ends) for end in ends]
+    return "in " + " or ".join(texts) if isinstance(optimum.space[name], Categorical) else " to ".join(texts)
 
 
-def _interval_text(ends: tuple[Any, ...], categorical: bool) -> str:
-    if categorical:
-        return "in " + " or ".join(map(_short, ends))
-    return f"{_short(ends[0])} to {_short(ends[1])}"
+def _short(optimum: Optimum, name: str, value: Any, ends: tuple[Any, ...]) -> str:
+    """A value, with digits by the width of the interval that the optimum is in, or of the range where it has none."""
+    parameter = optimum.space[name]
+    if isinstance(parameter, Categorical) or not isinstance(value, float) or parameter.step is not None:
+        return of_parameter(parameter, value)
+    width = ends[1] - ends[0] if ends else 0.0
+    return rounded(value, width or parameter.high - parameter.low, least=4)

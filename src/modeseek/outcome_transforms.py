@@ -238,7 +238,7 @@ def mapped_by_standardize(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tenso
 
 
 def _scaled(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tensor, Scaling]:
-    unit = _largest(Y)
+    unit = largest(Y)
     Y = Y / unit
     median = Y.median(-1, keepdim=True).values
     deviation = (Y - median).abs()
@@ -249,7 +249,7 @@ def _scaled(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tensor, Scaling]:
     low = torch.where(median - outlier * usual <= Y, Y, torch.inf).amin(-1, keepdim=True)
     high = median + GOOD_OUTLIER * usual
     Y = torch.minimum(torch.maximum(Y, low), high)
-    size = _largest(Y)
+    size = largest(Y)
     Y = Y / size
     mean = Y.mean(-1, keepdim=True)
     Y = Y - mean
@@ -258,7 +258,7 @@ def _scaled(Y: Tensor, outlier: float = NO_OUTLIER) -> tuple[Tensor, Scaling]:
     return torch.where(std > 0, Y / std, 0.0), Scaling(unit, low, high, size, mean, std)
 
 
-def _largest(Y: Tensor) -> Tensor:
-    """The largest magnitude, or 1 for zeros, b x 1: squares of 1e300 would overflow, those of 1e-300 vanish."""
+def largest(Y: Tensor) -> Tensor:
+    """The largest magnitude, or 1 for zeros, ... x 1: squares of 1e300 would overflow, those of 1e-300 vanish."""
     largest = Y.abs().amax(-1, keepdim=True)
     return torch.where(largest > 0, largest, 1.0)

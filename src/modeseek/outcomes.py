@@ -95,10 +95,15 @@ def never_measures(returned: Any, objectives: int = 1) -> bool:
         errors = [sem] if objectives == 1 else _several(sem)
         if errors is None or len(errors) != objectives:
             return True
-        if any(error is not None and _is_never_a_number(error) for error in errors):
+        if any(error is not None and _is_never(error) for error in errors):
             return True
     limits = [] if constraints is None else _several(constraints)
-    return limits is None or any(_is_never_a_number(limit) or _is_bool(limit) for limit in limits)
+    return limits is None or any(map(_is_never, limits))
+
+
+def _is_never(value: Any) -> bool:
+    """Whether this is never a constraint or a standard error: True and False are none either."""
+    return _is_never_a_number(value) or _is_bool(value)
 
 
 def _is_never_a_number(value: Any) -> bool:
@@ -165,6 +170,8 @@ def as_sem(sem: Any, objectives: int = 1) -> Sem:
 
 
 def _error(sem: Any, name: str) -> float:
+    if _is_bool(sem):
+        raise ValueError(f"{name} is {_content(sem)}, not a number; leave it out where it is not known")
     number = as_number(sem, name)
     if number < 0:
         raise ValueError(f"{name} is {number}, and a standard error is at least 0")

@@ -86,6 +86,8 @@ class _Bounds:
 class Float(_Bounds):
     """A real parameter in [low, high]; `log=True` spreads it by its logarithm, `step` keeps to low + k * step.
 
+    With low = high it has one value.
+
     `when={"model": "svm"}`: it exists only where the parameter "model" is "svm"; see docs/conditional.md.
     """
 
@@ -98,8 +100,8 @@ class Float(_Bounds):
     def __post_init__(self) -> None:
         object.__setattr__(self, "when", checked_when(self.when))
         self._convert(as_real, "low", "high")
-        if not self.low < self.high:
-            raise SpaceError(f"low must be below high, not low={self.low}, high={self.high}")
+        if self.low > self.high:
+            raise SpaceError(f"low must not be above high, not low={self.low}, high={self.high}")
         self._check_log(self.step is not None)
         if self.step is not None:
             self._convert(as_real, "step")
@@ -115,7 +117,9 @@ class Float(_Bounds):
 
     @property
     def size(self) -> int | float:
-        """Number of values: infinite without a step."""
+        """Number of values: infinite without a step, unless there is one."""
+        if self.low == self.high:
+            return 1
         if self.step is None:
             return math.inf
         return int((_exact(self.high) - _exact(self.low)) // _exact(self.step)) + 1
@@ -132,6 +136,8 @@ class Float(_Bounds):
 
     def encode(self, value: float) -> float:
         """A checked value to its coordinate."""
+        if self.low == self.high:
+            return float(centre_of(0, 1))
         if self.step is not None:
             k = round((_exact(value) - _exact(self.low)) / _exact(self.step))
             return float(centre_of(k, int(self.size)))
@@ -146,6 +152,8 @@ class Float(_Bounds):
 
     def decode(self, u: float) -> float:
         """A coordinate in [0, 1] to a value, always inside."""
+        if self.low == self.high:
+            return self.low
         if self.step is not None:
             return self._value(int(bin_of(u, int(self.size))))
         if u in (0.0, 1.0):
@@ -162,7 +170,7 @@ class Float(_Bounds):
     def snap(self, u: Array) -> Array:
         """Coordinates to the coordinates of values: u: n -> n."""
         n = self.size
-        return u if self.step is None else np.asarray(centre_of(bin_of(u, int(n)), int(n)))
+        return u if math.isinf(n) else np.asarray(centre_of(bin_of(u, int(n)), int(n)))
 
     def centres(self) -> Array:
         """The coordinates of all values, when there are finitely many."""

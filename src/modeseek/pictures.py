@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from modeseek.checks import missing_extra, whole_number
+from modeseek.digits import rounded
 from modeseek.errors import ConfigError
 from modeseek.optimum_plot import label, number_of, room_below, scale
 from modeseek.parameters import Categorical, Float, Int, Parameter
@@ -166,7 +167,10 @@ def _slice(ax: Axes, shown: _Shown, name: str) -> Any:
         ax.plot(lost, np.full(len(lost), 0.03), "|", color="tab:red", transform=ax.get_xaxis_transform(), markersize=9)
     scale(ax, "x", parameter)
     if not isinstance(parameter, Categorical) and not parameter.log:
-        is_wide = max(len(f"{end:g}") for end in (parameter.low, parameter.high)) > WIDE_NUMBER
+        is_wide = (
+            max(len(rounded(end, parameter.high - parameter.low)) for end in (parameter.low, parameter.high))
+            > WIDE_NUMBER
+        )
         ax.locator_params(axis="x", integer=isinstance(parameter, Int), nbins=2 if is_wide else 5, min_n_ticks=1)
     if not isinstance(parameter, Categorical) and parameter.low < parameter.high:
         _widen(ax, parameter)
@@ -184,7 +188,7 @@ def _widen(ax: Axes, parameter: Float | Int) -> None:
     factor = math.exp(0.04 * (math.log(high) - math.log(low)))
     ax.set_xlim(max(low / factor, sys.float_info.min), min(high * factor, sys.float_info.max))
     ticks = _inside(low, high, log=True)
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(ticks, [rounded(tick, high - low) for tick in ticks])
     ax.set_xticks([], minor=True)
 
 
@@ -251,16 +255,16 @@ def _value_axis(shown: _Shown) -> tuple[Array, list[tuple[float, str]]]:
     """Where between 0 and 1 the values are drawn, and ticks there."""
     if not len(shown.values):
         return shown.values, []
-    low, high = shown.values.min(), shown.values.max()
+    low, high = float(shown.values.min()), float(shown.values.max())
     if low / 2 == high / 2:  # equal, or as near as numbers get to 0
-        return np.full_like(shown.values, 0.5), [(0.5, f"{low:g}")]
+        return np.full_like(shown.values, 0.5), [(0.5, rounded(low))]
 
     def height(values: Any) -> Array:
         at, bottom, top = (np.log(v) if shown.is_log else np.asarray(v) / 2 for v in (values, low, high))
         return np.asarray((at - bottom) / (top - bottom))
 
     inside = _inside(low, high, shown.is_log)
-    return height(shown.values), [(float(height(value)), f"{value:g}") for value in inside]
+    return height(shown.values), [(float(height(value)), rounded(value, high - low)) for value in inside]
 
 
 def _ticks(parameter: Parameter) -> list[tuple[float, str]]:
@@ -276,7 +280,7 @@ def _ticks(parameter: Parameter) -> list[tuple[float, str]]:
             value = min(value, parameter.low + (parameter.size - 1) * parameter.step)
         elif parameter.step is not None:
             value = parameter.decode((tick - low) / (high - low))
-        ticks.append((parameter.encode(value), f"{value:g}"))
+        ticks.append((parameter.encode(value), rounded(value, high - low)))
     return list(dict.fromkeys(ticks))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from modeseek import html, pictures
 from modeseek.checks import missing_extra
 from modeseek.config import DMSConfig
+from modeseek.digits import of_parameter, rounded, spreads_of, with_error
 from modeseek.findings import Findings
 from modeseek.front_plot import plot_front, plot_volume
 from modeseek.importance import importance
@@ -23,8 +24,9 @@ from modeseek.pictures import chosen_objective
 from modeseek.recommendation import Recommendation
 from modeseek.settings import Settings
 from modeseek.space import Space
+from modeseek.stopping import caveat
 from modeseek.trials import Goal, Trial, Trials, TrialState, signs
-from modeseek.typing import Array, Noise
+from modeseek.typing import Array, Noise, Params
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +85,7 @@ class Result:
         As `Optimizer.best_for`: the best feasible trial that has them, as observed; where there is none, what the
         surrogate expects to be best. None where no trial is complete.
         """
-        return self._findings().best_for(fixed, **values)
+        return self._findings.best_for(fixed, **values)
 
     def hypervolume(self, reference: ArrayLike | None = None) -> float:
         """The volume between the front and a reference point, which is worse than the front in every objective.
@@ -92,13 +94,21 @@ class Result:
             reference: a number per objective. None: the run's own, and where it had none, one inferred from the front,
                 so that the volumes of different fronts do not compare.
         """
-        return self._findings().hypervolume(reference)
+        return self._findings.hypervolume(reference)
 
     @cached_property
     def optimum(self) -> Optimum:
         """What is known of the optimum: samples, modes, intervals, the regret still to be expected. Takes a moment."""
-        return self._findings().optimum()
+        return self._findings.optimum()
 
+    def predict(self, params: Params | Sequence[Params]) -> tuple[Any, Any]:
+        """Mean and standard deviation of the objective at these parameters, or at each of a list of them.
+
+        As `Optimizer.predict`; the first call takes a moment.
+        """
+        return self._findings.predict(params)
+
+    @cached_property
     def _findings(self) -> Findings:
         settings = Settings.of(seed=self.seed, config=self.config, noise=self.noise)
         return Findings(self.space, self.direction, settings, self._history(), reference=self.reference)
@@ -112,26 +122,30 @@ class Result:
             f"{goal} with {self.config.name}, seed {self.seed}: {html.counted(self.trials)} "
             f"in {self.seconds:.1f} s, stopped by {self.stopped}"
         ]
+        if self.stopped == "sure":
+            lines[0] += f" ({caveat(self.direction)})"
         if isinstance(self.direction, tuple) and (front := self.front):
             return "\n".join([*lines, *self._of_front(front)])
         if self.best is None:
             return "\n".join([*lines, *self._without_best()])
-        lines.append(f"best value {self.best.value:.6g} (trial {self.best.number})")
+        lines.append(f"best value {self._rounded(self.best)} (trial {self.best.number})")
         lines += self._listed(self.best)
         if self.fixed and (of_these := self._best_observed(self.fixed)) and of_these.number != self.best.number:
             named = ", ".join(f"{name}={value!r}" for name, value in self.fixed.items())
-            lines.append(f"best with {named}: value {of_these.value:.6g} (trial {of_these.number})")
+            lines.append(f"best with {named}: value {self._rounded(of_these)} (trial {of_these.number})")
             lines += self._listed(of_these)
         if self.best.constraints:
             count = sum(trial.feasible for trial in self.trials)
             lines.append(f"{count} trials are feasible; constraints of the best: {_row(self.best.constraints)}")
         differs = self.recommended is not None and self.recommended.number != self.best.number
         if differs and self.recommended is not None:
-            lines.append(f"recommended under noise: trial {self.recommended.number}, {self.recommended.value:.6g}")
+            lines.append(f"recommended under noise: trial {self.recommended.number}, {self._rounded(self.recommended)}")
         if self.expected is not None:
             mean, std = self.expected
             of_what = "there" if differs else "of the best trial, under noise"
-            lines.append(f"expected {of_what}: {mean:.6g} ± {std:.2g}; while that is too much, measure it again")
+            lines.append(f"expected {of_what}: {with_error(mean, std)}; while that is too much, measure it again")
+            if all(trial.sem is None for trial in self.trials):
+                lines[-1] += '. If the objective has no noise, say noise="none"'
         return "\n".join(lines)
 
     def _best_observed(self, fixed: Mapping[str, Any]) -> Trial | None:
@@ -146,9 +160,11 @@ class Result:
         low, high = values.min(0), values.max(0)
         of_how_many = "1 trial" if len(front) == 1 else f"{len(front)} trials"
         lines = [f"front of {of_how_many}, hypervolume {self.hypervolume():.6g}; best value of each objective:"]
-        for i, goal in enumerate(self.direction):
-            best, worst = (low[i], high[i]) if goal == "minimize" else (high[i], low[i])
-            lines.append(f"  {i} ({goal}): best value {best:.6g}, worst of the front {worst:.6g}")
+        spreads = spreads_of(trial.values for trial in self.trials)
+        for i, (goal, spread) in enumerate(zip(self.direction, spreads, strict=True)):
+            ends = (low[i], high[i]) if goal == "minimize" else (high[i], low[i])
+            best, worst = (rounded(end, spread) for end in ends)
+            lines.append(f"  {i} ({goal}): best value {best}, worst of the front {worst}")
         return lines
 
     def _without_best(self) -> list[str]:
@@ -160,12 +176,16 @@ class Result:
 
     def _listed(self, trial: Trial) -> list[str]:
         width = max(map(len, self.space.names))
-        return [f"  {name:<{width}}  {_short(value)}" for name, value in self._items(trial)]
+        return [f"  {name:<{width}}  {of_parameter(self.space[name], v)}" for name, v in self._items(trial)]
+
+    def _rounded(self, trial: Trial) -> str:
+        """The value of a trial that has one."""
+        return ", ".join(map(rounded, trial.values or (), spreads_of(t.values for t in self.trials)))
 
     def _repr_html_(self) -> str:
         said = [html.line(text) for text in str(self).splitlines() if self.best is None or not text.startswith("  ")]
-        best = "" if self.best is None else html.of_trial(self.best)
-        return "".join([*said[:2], best, *said[2:], html.of_trials(self.trials, self.space.names)])
+        best = "" if self.best is None else html.of_trial(self.best, self.space, self.trials)
+        return "".join([*said[:2], best, *said[2:], html.of_trials(self.trials, self.space)])
 
     def __repr__(self) -> str:
         best = f"best={self.best!r}" if isinstance(self.direction, str) else f"front of {len(self.front)}"
@@ -288,7 +308,3 @@ class Result:
 
 def _row(numbers: Sequence[float]) -> str:
     return ", ".join(f"{number:.4g}" for number in numbers)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)

@@ -22,7 +22,7 @@ from modeseek.domain import CUBE, Domain
 from modeseek.draws import Draws, Randomness
 from modeseek.errors import TrialError
 from modeseek.hyperparameters import Several, draw_hyperparameters
-from modeseek.outcome_transforms import OutcomeMap
+from modeseek.outcome_transforms import OutcomeMap, largest
 from modeseek.paths import ConstrainedPaths, Drawn, Paths, draw_paths, maxima
 from modeseek.priors import Hyperparameters
 from modeseek.surrogate import GP, MANY
@@ -140,7 +140,9 @@ def moments_in_own_units(several: Several, outcomes: OutcomeMap, x: Tensor) -> t
     y = y.movedim(0, -2)  # b x m x H x nodes
     Y = outcomes.inverse(y.flatten(-3)).view(y.shape)
     mean = (Y * weights).sum((-2, -1))
-    return mean, ((Y - mean[..., None, None]).square() * weights).sum((-2, -1)).sqrt()
+    off = Y - mean[..., None, None]
+    size = largest(off.flatten(-2))
+    return mean, ((off.flatten(-2) / size).square() * weights.flatten()).sum(-1).sqrt() * size.squeeze(-1)
 
 
 def shortest(samples: Tensor, probability: float) -> tuple[Tensor, Tensor]:

@@ -151,6 +151,14 @@ class Space:
             return self._conditions.size()
         return math.prod(p.size for p in self._parameters.values())
 
+    def is_list(self, params: Params | Sequence[Params]) -> bool:
+        """Whether these are the parameters of several points: a list, of a box also an array with a row each."""
+        if isinstance(params, np.ndarray) and self._box:
+            return params.ndim > 1
+        if not isinstance(params, list | tuple):
+            return False
+        return not self._box or (len(params) > 0 and np.ndim(params[0]) > 0)
+
     def validate(self, params: Params) -> Params:
         """The same parameters as plain Python values (or a new array); ParameterError names what is wrong."""
         values = self._as_dict(params)

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 DRAWS = 100
 
 
+def caveat(direction: object) -> str:
+    """What being sure does not cover, in a few words."""
+    what = "peak" if direction == "maximize" else "valley"
+    return f"by the surrogate, which sees no narrow {what} that no evaluation has touched"
+
+
 @dataclass(frozen=True, kw_only=True)
 class WhenSure:
     """Stop when the recommended point is within `regret` of the optimum with this probability.

@@ -203,6 +203,19 @@ def test_the_tables_of_results_and_studies_are_read_back(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_table_may_have_semicolons_or_tabs_between_its_columns(mark: str) -> None:
+    """Excel writes semicolons, and a comma in numbers, where people write numbers so."""
+    space = ms.Space({"x": ms.Float(0, 1), "act": ms.Categorical(["a,b", "c"])})
+    rows = [["x", "act", "value", "sem"], ["0.25", "a,b", "-1.5", "0.5"], ["1", "c", "", ""]]
+    for point in (".", ","):
+        cells = [[cell.replace(".", point if mark == ";" else ".") for cell in row] for row in rows]
+        Path("known.csv").write_text("\n".join(mark.join(row) for row in cells), encoding="utf-8-sig")
+        source = read_csv("known.csv", space)
+        assert [(row.params, row.found) for row in source.rows] == [({"x": 0.25, "act": "a,b"}, ((-1.5,), (), 0.5))]
+        assert source.without == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -217,6 +230,9 @@ def test_the_tables_of_results_and_studies_are_read_back(tmp_path: Path) -> None
         ("x,k,act,value\n7,1,a,3\n", "no evaluation of known.csv lies in the space; line 2: parameter 'x'"),
         ("x,k,act,values_0,values_1\n0.1,1,a,3,4\n", "--direction minimize,maximize"),
         ("x,k,act,value,constraints_0\n0.1,1,a,3,0\n0.1,1,a,3,\n", "line 3: constraint 0 is NaN"),
+        ("x;k;act;value\n0.1;1;a;low\n", "line 2: value is 'low', not a number"),
+        ("x;k;act;value\n0.1;1;a;1.000,5\n", "line 2: value is '1.000,5', not a number"),
+        ("x k act value\n0.1 1 a 3\n", "['x k act value']; columns are separated by commas, semicolons or tabs"),
         ("\x00,k", "known.csv"),
     ],
 )

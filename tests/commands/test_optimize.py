@@ -579,6 +579,20 @@ def test_fault_47_a_first_value_that_is_never_a_number_stops_at_once(
     assert states(f"objectives:{objective}") == {"FAIL": 1}
 
 
+@pytest.mark.parametrize("storage", ["sqlite:///modeseek.db", "trials.journal"])
+def test_fault_47_what_the_complaint_says_to_do_works(storage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The study is there by then, with one objective and its failed trial."""
+    run = ["optimize", "objectives:both", *RUN, "--storage", storage]
+    assert main(run) == 1
+    assert "--direction minimize,maximize" in capsys.readouterr().err
+    assert main([*run, "--trials", "3", "--direction", "minimize,maximize"]) == 0
+    said = capsys.readouterr()
+    assert "begun anew: minimize,maximize" in said.err
+    assert "(minimize, maximize): 3 trials (3 complete)" in said.out
+    assert main([*run, "--direction", "minimize"]) == 1, "what is complete is kept"
+    assert "exists with direction minimize,maximize" in capsys.readouterr().err
+
+
 def test_workers_that_cannot_start_end_the_run_with_their_error(capfd: pytest.CaptureFixture[str]) -> None:
     Path("objectives.py").write_text(
         "import multiprocessing\nassert multiprocessing.parent_process() is None, 'not here'\ndef loss(params): pass\n"

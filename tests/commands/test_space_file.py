@@ -84,7 +84,7 @@ def test_every_kind_of_parameter_is_read_in_the_files_order(tmp_path: Path) -> N
         ('[act]\ntype = "categorical"\nchoices = []', ["[act]", "choices must not be empty"]),
         ('[act]\ntype = "categorical"\nchoices = "relu"', ["[act]", "choices must be a list"]),
         ('[act]\ntype = "categorical"\nchoices = [["relu"]]', ["[act]", "a choice must be"]),
-        ('[lr]\ntype = "float"\nlow = 1\nhigh = 1', ["[lr]", "low must be below high"]),
+        ('[lr]\ntype = "float"\nlow = 2\nhigh = 1', ["[lr]", "low must not be above high"]),
         ('[n]\ntype = "int"\nlow = 2\nhigh = 1', ["[n]", "low must not be above high"]),
         ('[n]\ntype = "int"\nlow = 1.5\nhigh = 3', ["[n]", "low must be an integer"]),
         ('[lr]\ntype = "float"\nlow = 0\nhigh = 1\nlog = true', ["[lr]", "log=True needs low > 0"]),

@@ -38,7 +38,7 @@ def test_whether_the_paper_holds_is_linked_from_the_first_screen() -> None:
 def test_the_page_on_usage(tmp_path: Path) -> None:
     printed = run(ROOT / "docs/usage.md", tmp_path)
     assert float(re.search(r"best value (\S+)", printed)[1]) < 1
-    assert "{'lr': 0.001, 'units': 100, 'act': 'relu'}" in printed, "the best of what was told"
+    assert "{'lr': 0.001, 'units': 100, 'act': 'relu', 'batch': 64}" in printed, "the best of what was told"
     assert (tmp_path / "run.modeseek").exists()
 
 

@@ -39,6 +39,20 @@ def test_fault_06_the_unit_of_the_values_changes_no_suggestion(exponent):
     assert [t.unit for t in scaled.trials] == [t.unit for t in plain.trials]
 
 
+@pytest.mark.parametrize("exponent", [996, -996])
+def test_fault_06_predictions_are_in_the_unit_of_the_values(exponent):
+    """A variance of such values is no number, or 0."""
+    plain, scaled = Optimizer(BOX, seed=0), Optimizer(BOX, seed=0)
+    for x in np.array([[-3.0, 1.0], [0.5, 2.0], [2.0, -4.0], [4.0, 3.0], [-1.0, -2.0]]):
+        plain.tell_params(x, sphere(x))
+        scaled.tell_params(x, sphere(x) * 2.0**exponent)
+    (mean, std), of_scaled = plain.predict([1.0, -1.0]), scaled.predict([1.0, -1.0])
+    assert of_scaled == pytest.approx((mean * 2.0**exponent, std * 2.0**exponent), rel=1e-6, abs=0)
+    assert 0 < std < float("inf")
+    best = plain.optimum(draws=16), scaled.optimum(draws=16)
+    assert best[1].std == pytest.approx(best[0].std * 2.0**exponent, rel=1e-6, abs=0)
+
+
 @pytest.mark.parametrize(("direction", "sign"), [("minimize", 1), ("maximize", -1)])
 def test_fault_07_one_outlier_of_1e300(direction, sign):
     opt = Optimizer(BOX, direction=direction, seed=0, config=CHEAP, n_initial=6)

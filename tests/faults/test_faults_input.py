@@ -1,9 +1,11 @@
 """Bad settings and parameters: faults 12 to 15, 19 and 26 of docs/faults.md."""
 
 import dataclasses
+import io
 import math
 
 import numpy as np
+import optuna
 import pytest
 
 from modeseek import (
@@ -12,13 +14,17 @@ from modeseek import (
     DMSConfig,
     Float,
     Int,
+    Linear,
+    Normal,
     Optimizer,
     ParameterError,
+    Result,
     Space,
     SpaceError,
     TrialError,
     minimize,
 )
+from modeseek.integrations.optuna import DMSSampler
 from shared import CHEAP
 
 SPACE = Space({"lr": Float(1e-3, 1, log=True), "units": Int(2, 8, step=2), "act": Categorical(["relu", "tanh"])})
@@ -104,7 +110,8 @@ def test_fault_13_told_twice_or_unknown():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Float(1, 1),
+        lambda: Float(1, 1 - 1e-9),
+        lambda: Float(0, 0, log=True),
         lambda: Float(2, 1),
         lambda: Int(2, 1),
         lambda: Float(0, 1, log=True),
@@ -142,7 +149,6 @@ def test_fault_13_told_twice_or_unknown():
         lambda: Space({1: Int(0, 1)}),
         lambda: Space({"": Int(0, 1)}),
         lambda: Space.box([], []),
-        lambda: Space.box([0], [0]),
         lambda: Space.box([0, 1], [1]),
         lambda: Space.box([math.nan], [1]),
         lambda: Space.box([[0]], [[1]]),
@@ -161,10 +167,49 @@ def test_fault_15_one_dimension():
     assert abs(result.best.params[0] - 0.3) < 0.05
 
 
-def test_fault_15_parameters_of_one_value():
-    space = Space({"a": Int(3, 3), "b": Categorical(["only"]), "c": Int(5, 5, log=True), "x": Float(0, 1)})
+ONE_VALUE = {"a": Int(3, 3), "b": Categorical(["only"]), "c": Int(5, 5, log=True)}
+ONE_VALUE |= {"f": Float(0.1, 0.1), "g": Float(1e-3, 1e-3, log=True), "h": Float(-1e300, -1e300), "x": Float(0, 1)}
+
+
+@pytest.mark.parametrize("constraints", [[], [Linear({"x": 1, "f": 1, "a": 1}, upper=3.5)], [lambda p: p["x"] < 0.5]])
+def test_fault_15_parameters_of_one_value(constraints):
+    space = Space(ONE_VALUE, constraints)
     result = minimize(lambda p: (p["x"] - 0.3) ** 2, space, 8, n_initial=4, config=CHEAP, seed=0, progress=False)
-    assert {(t.params["a"], t.params["b"], t.params["c"]) for t in result.trials} == {(3, "only", 5)}
+    assert {tuple(list(t.params.values())[:-1]) for t in result.trials} == {(3, "only", 5, 0.1, 1e-3, -1e300)}
+    assert len({t.params["x"] for t in result.trials}) == 8
+    optimum = result.optimum
+    assert {p["f"] for p in optimum.samples} == {0.1}
+    assert optimum.interval(0.9)["g"] == (1e-3, 1e-3)
+    assert "f = 0.1" in str(optimum)
+
+
+def test_fault_15_one_value_in_pictures_beliefs_boxes_and_studies():
+    pytest.importorskip("matplotlib")
+    space = Space(ONE_VALUE)
+    assert Space.from_dict(space.to_dict()) == space
+    opt = Optimizer(
+        space, seed=0, config=CHEAP, n_initial=4, prior={"f": 0.1, "g": Normal(1e-3, 1), "h": -1e300, "a": 3}
+    )
+    for trial in opt.ask(4):
+        opt.tell(trial, trial.params["x"])
+    assert opt.ask().params["f"] == 0.1
+    result = Result(opt.best, None, opt.trials, space, "minimize", 0, CHEAP, "budget", 1.0)
+    result.plot_slice().canvas.draw()
+    result.plot_parallel().figure.canvas.draw()
+    opt.optimum(draws=16).plot().savefig(io.BytesIO())
+    assert result.importance()["f"] == 0
+    box = Optimizer(Space.box([0, 2], [1, 2]), seed=0, config=CHEAP, n_initial=3)
+    for trial in box.ask(4):
+        box.tell(trial, trial.params[0])
+    assert box.ask().params[1] == 2
+    assert (
+        minimize(lambda p: 1.0, Space({"a": Float(2, 2)}), 8, config=CHEAP, progress=False).stopped == "space exhausted"
+    )
+    with pytest.raises(SpaceError, match="meets all constraints"):
+        Space({"f": Float(0.1, 0.1), "x": Float(0, 1)}, [Linear({"f": 1}, upper=0.05)])
+    study = optuna.create_study(sampler=DMSSampler(seed=0, n_startup_trials=3, space=Space(ONE_VALUE)))
+    study.optimize(lambda t: t.suggest_float("x", 0, 1) + t.suggest_float("f", 0.1, 0.1), n_trials=5)
+    assert {t.params["f"] for t in study.trials} == {0.1}
 
 
 def test_fault_15_a_space_of_one_configuration():

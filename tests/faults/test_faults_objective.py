@@ -11,7 +11,18 @@ import torch
 from bad_objectives import diverges, interrupted_worker
 
 from forked import Forked
-from modeseek import AllTrialsFailed, DMSConfig, Optimizer, Space, TrialFailedWarning, TrialState, minimize
+from modeseek import (
+    AllTrialsFailed,
+    ConfigError,
+    DMSConfig,
+    Float,
+    Optimizer,
+    Outcome,
+    Space,
+    TrialFailedWarning,
+    TrialState,
+    minimize,
+)
 from modeseek.fitting import fit_surrogate
 from shared import BOX, CHEAP, sphere, until
 
@@ -119,6 +130,12 @@ def test_fault_05_every_trial_fails(tmp_path, budget, limit, stops):
     assert len(raised.value.trials) == stops
     assert len({t.unit for t in raised.value.trials}) == stops
     assert Optimizer.load(tmp_path / "run").trials == raised.value.trials
+
+
+@pytest.mark.parametrize("value", [None, "0.5", (1.0, True), Outcome(None)])
+def test_fault_04_what_is_known_without_a_number_is_refused(value):
+    with pytest.raises(ConfigError, match=r"^known= has \{'x': 0.5\}: .*; leave out what has no value, or give NaN"):
+        minimize(lambda p: 1.0, Space({"x": Float(0, 1)}), 3, known=[({"x": 0.1}, 1.0), ({"x": 0.5}, value)], **QUIET)
 
 
 @pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")

@@ -8,13 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from modeseek import checkpoint as checkpoints
 from modeseek.checks import whole_number
+from modeseek.digits import rounded, spreads_of
 from modeseek.errors import (
     AllTrialsFailed,
     CheckpointError,
@@ -35,7 +35,7 @@ from modeseek.execution.progress import progress_bar
 from modeseek.execution.resume import opened
 from modeseek.notices import warn
 from modeseek.optimizer import Optimizer
-from modeseek.outcomes import measured
+from modeseek.outcomes import measured, never_measures
 from modeseek.result import Result, Stopped
 from modeseek.space import Space
 from modeseek.stopping import WhenSure
@@ -265,8 +265,8 @@ class Session:
         if isinstance(opt.direction, tuple):
             if front := opt.front:
                 return f"front of {len(front)}"
-        elif opt.best is not None:
-            return f"best={opt.best.value:.6g}"
+        elif opt.best is not None and opt.best.values is not None:
+            return f"best={rounded(*opt.best.values, *spreads_of(trial.values for trial in opt.trials))}"
         return "nothing feasible yet" if self.optimizer.least_violated is not None else ""
 
     def _check_failures(self, limit: int) -> None:
@@ -292,8 +292,14 @@ class Session:
             if any(np.array_equal(params, kept) if opt.space.is_box else params == kept for kept in outside):
                 continue
             told: tuple[Any, ...] = (None, None)
-            with suppress(ValueError):  # told all the same: a failed trial, and a warning
+            try:
                 told = measured(value, opt._trials.objectives)[:2]
+            except ValueError as error:
+                if never_measures(value, opt._trials.objectives):
+                    raise ConfigError(
+                        f"known= has {params!r:.200}: {error}; leave out what has no value, or give NaN for an "
+                        "evaluation that failed"
+                    ) from error
             try:
                 unit = tuple(opt.space.encode(params).tolist())
             except ParameterError as error:

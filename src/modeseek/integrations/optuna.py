@@ -364,6 +364,10 @@ class StopWhenSure:
     """
 
     def __init__(self, when: WhenSure, sampler: DMSSampler | None = None) -> None:
+        if not isinstance(when, WhenSure):
+            raise ConfigError(
+                f"when must be a modeseek.WhenSure, as in StopWhenSure(WhenSure(regret=0.1)), not {when!r}"
+            )
         self.when, self.sampler = when, sampler
 
     def is_sure(self, study: Study) -> bool:

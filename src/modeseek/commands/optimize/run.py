@@ -22,6 +22,7 @@ from modeseek.commands.optimize.evaluator import Job, Report, evaluator, worker
 from modeseek.commands.optimize.known import add_known, directions_for, read_known, read_transfer
 from modeseek.commands.optimize.objective import find_function
 from modeseek.commands.optimize.storage import open_storage, patiently
+from modeseek.digits import rounded
 from modeseek.errors import AllTrialsFailed, ConfigError, WorkerError
 from modeseek.execution.budget import Budget
 from modeseek.execution.evaluate import type_error
@@ -29,7 +30,7 @@ from modeseek.execution.interrupts import Interrupts
 from modeseek.execution.pool import Death, Pool
 from modeseek.execution.progress import progress_bar
 from modeseek.fronts import as_reference
-from modeseek.stopping import WhenSure
+from modeseek.stopping import WhenSure, caveat
 from modeseek.trials import Direction
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ class _Tally:
         self._show()
         if self._stop is not None and report.error is None and not self._sure and self._stop.is_sure(self.study):
             self._sure = True
-            self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum")
+            but = caveat(store.directions_of(self.study)[0])
+            self.say(f"sure enough: the best point is within {self._stop.when.regret:g} of the optimum, {but}")
         if report.error is None:
             return
         if report.never_a_number and not store.has_complete(self.study, known=False):
@@ -179,7 +181,7 @@ class _Tally:
 
     def _show(self) -> None:
         best = patiently(lambda: store.best_value(self.study), self._check)
-        notes = [] if best is None else [f"best={best:.6g}"]
+        notes = [] if best is None else [f"best={rounded(best, *store.spreads(self.study))}"]
         if best is None and store.has_complete(self.study):
             front = len(self.study.best_trials) if len(self.study.directions) > 1 else 0
             notes = [f"front of {front}" if front else "nothing feasible yet"]

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
+from optuna.distributions import FloatDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.checks import missing_extra
 from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import open_storage
-from modeseek.commands.optimize.store import SPACE, best_value, directions_of, known_trials, load_study
+from modeseek.commands.optimize.store import SPACE, best_value, directions_of, known_trials, load_study, spreads
+from modeseek.digits import in_range, rounded
 from modeseek.errors import ConfigError, SpaceNeeded, TrialError
 from modeseek.fronts import as_reference, hypervolume
 from modeseek.integrations.optuna_trials import constraints_of
@@ -81,11 +83,11 @@ def summary(
         signs = [1 if direction == StudyDirection.MAXIMIZE else -1 for direction in study.directions]
         volume = hypervolume([trial.values for trial in front], signs, reference)
         lines.append(f"front of {len(front)} trials, hypervolume {volume:.6g}; their values and parameters:")
-        lines += [f"  {_numbers(t.values)}  {t.params} (trial {t.number})" for t in sorted(front, key=_by_values)]
+        lines += [f"  {_values(study, t)}  {t.params} (trial {t.number})" for t in sorted(front, key=_by_values)]
         return "\n".join(lines)
     if best_value(study) is not None:
         best = study.best_trial
-        lines.append(f"best value {best.value:.6g} (trial {best.number})")
+        lines.append(f"best value {_values(study, best)} (trial {best.number})")
         return "\n".join([*lines, *_listed(best), *_of_fixed(study, fixed or {}, best)])
     done = [trial for trial in trials if trial.state is TrialState.COMPLETE]
     if not done:
@@ -113,23 +115,27 @@ def _of_fixed(study: optuna.Study, fixed: Mapping[str, Any], best: FrozenTrial) 
     first = min(these, key=lambda trial: (sign * trial.values[0], trial.number))
     if first.number == best.number:
         return []
-    return [f"best with {named}: value {first.value:.6g} (trial {first.number})", *_listed(first)]
+    return [f"best with {named}: value {_values(study, first)} (trial {first.number})", *_listed(first)]
 
 
 def _by_values(trial: FrozenTrial) -> list[float]:
     return list(trial.values)
 
 
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values)
+def _values(study: optuna.Study, trial: FrozenTrial) -> str:
+    return ", ".join(map(rounded, trial.values, spreads(study)))
 
 
 def _listed(trial: FrozenTrial) -> list[str]:
     width = max(map(len, trial.params), default=0)
-    return [
-        f"  {name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else repr(value)}"
-        for name, value in trial.params.items()
-    ]
+    return [f"  {name:<{width}}  {_of_parameter(trial, name)}" for name in trial.params]
+
+
+def _of_parameter(trial: FrozenTrial, name: str) -> str:
+    value, kind = trial.params[name], trial.distributions[name]
+    if not isinstance(kind, FloatDistribution) or kind.step is not None:
+        return repr(value)
+    return in_range(value, kind.low, kind.high)
 
 
 def _draw(study: optuna.Study, path: Path) -> None:

@@ -3,6 +3,8 @@
 A CSV file has a column per parameter, called by its name or `params_<name>`, and one called `value`, or `values_0`,
 `values_1`, ... of several objectives. It may have `constraints_0`, ..., `sem` or `sem_0`, ..., and `state`. Others are
 passed over. `result.to_dataframe().to_csv(path, index=False)` writes such a file, Optuna's `trials_dataframe` too.
+Where the first line has no comma, semicolons or tabs are between the columns. With semicolons numbers may have a comma
+as their decimal point, as Excel writes them in much of Europe.
 """
 
 from __future__ import annotations
@@ -123,7 +125,9 @@ def _of_checkpoint(path: str, space: Space) -> Source:
 def read_csv(path: str, space: Space) -> Source:
     """The evaluations of a CSV file; ConfigError names the file, and the line or the column."""
     try:
-        reader = csv.reader(io.StringIO(read_bytes(path, LARGEST_TABLE).decode("utf-8-sig"), newline=""))
+        text = read_bytes(path, LARGEST_TABLE).decode("utf-8-sig")
+        delimiter = _delimiter_of(text)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         header = next(reader, [])
         lines = [
             (reader.line_num, cells) for cells in reader if cells
@@ -133,24 +137,31 @@ def read_csv(path: str, space: Space) -> Source:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path}: not a CSV file in UTF-8: {error}") from error
     try:
-        table = _Table(header, space)
+        table = _Table(header, space, decimal_comma=delimiter == ";")
         rows = [row for number, cells in lines if (row := table.row(number, cells)) is not None]
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from error
     return Source(path, rows, len(table.values), without=len(lines) - len(rows))
 
 
+def _delimiter_of(text: str) -> str:
+    """What is between the columns: a comma, or the first of the others in a first line without one."""
+    first = text.partition("\n")[0]
+    return next((mark for mark in ",;\t" if mark in first), ",")
+
+
 class _Table:
     """Which column of a CSV file says what; ValueError where one is missing or makes no sense."""
 
-    def __init__(self, header: list[str], space: Space) -> None:
-        self.header, self.space = header, space
+    def __init__(self, header: list[str], space: Space, *, decimal_comma: bool = False) -> None:
+        self.header, self.space, self.decimal_comma = header, space, decimal_comma
         if twice := [name for i, name in enumerate(header) if name and name in header[:i]]:
             raise ValueError(f"there are two columns {twice[0]!r}")
         self.values = ["value"] if "value" in header else self._numbered("values")
         if not self.values:
+            hint = "; columns are separated by commas, semicolons or tabs" if len(header) == 1 else ""
             raise ValueError(
-                f"there is no column 'value', nor 'values_0', 'values_1', ... of several objectives: {header}"
+                f"there is no column 'value', nor 'values_0', 'values_1', ... of several objectives: {header}{hint}"
             )
         self.constraints = self._numbered("constraints")
         self.sems = ["sem"] if len(self.values) == 1 else [f"sem_{i}" for i in range(len(self.values))]
@@ -181,11 +192,11 @@ class _Table:
         if len(cells) != len(self.header):
             raise ValueError(f"{where} has {len(cells)} cells, and the first line {len(self.header)}")
         by_column = dict(zip(self.header, cells, strict=True))
-        values = [_number(where, name, by_column[name]) for name in self.values]
+        values = [self._number(where, name, by_column[name]) for name in self.values]
         if by_column.get("state", "complete").lower() != "complete" or not all(map(math.isfinite, values)):
             return None
-        sem = [None if math.isnan(s := _number(where, n, by_column.get(n, ""))) else s for n in self.sems]
-        limits = [_number(where, name, by_column[name]) for name in self.constraints]
+        sem = [None if math.isnan(s := self._number(where, n, by_column.get(n, ""))) else s for n in self.sems]
+        limits = [self._number(where, name, by_column[name]) for name in self.constraints]
         single = len(values) == 1
         try:
             found = measured(Outcome(values[0] if single else values, limits, sem[0] if single else sem), len(values))
@@ -200,15 +211,17 @@ class _Table:
         choices: Sequence[Any] | None = getattr(parameter, "choices", None)
         if not text and "" not in (choices or ()):
             return None
-        value = value_of(parameter, text)
+        value = value_of(parameter, text if choices else self._with_point(text))
         if choices is None and isinstance(value, str):
             raise ValueError(f"{where}: {name} is {text!r:.60}, not a number")
         return value
 
+    def _number(self, where: str, column: str, text: str) -> float:
+        """A cell as a number; NaN where it is empty."""
+        try:
+            return float(self._with_point(text)) if text.strip() else math.nan
+        except ValueError:
+            raise ValueError(f"{where}: {column} is {text!r:.60}, not a number") from None
 
-def _number(where: str, column: str, text: str) -> float:
-    """A cell as a number; NaN where it is empty."""
-    try:
-        return float(text) if text.strip() else math.nan
-    except ValueError:
-        raise ValueError(f"{where}: {column} is {text!r:.60}, not a number") from None
+    def _with_point(self, text: str) -> str:
+        return text.replace(",", ".") if self.decimal_comma else text

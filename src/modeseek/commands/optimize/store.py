@@ -14,6 +14,7 @@ import math
 import os
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Sequence, Set
 from contextlib import suppress
@@ -28,6 +29,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from modeseek.commands.optimize.spaces import check_space
 from modeseek.commands.optimize.storage import STALE
+from modeseek.digits import spreads_of
 from modeseek.errors import StudyError
 from modeseek.execution.evaluate import Evaluated
 from modeseek.fronts import MOST
@@ -50,16 +52,16 @@ def open_study(
     """The study of this name, made when there is none, and its seed, where none is given.
 
     All workers, and all runs, walk along one Sobol sequence. StudyError when the study has another direction or another
-    space.
+    space; but one of which all trials have failed is begun anew with the direction that is asked for.
     """
-    try:
-        study = optuna.create_study(storage=storage, study_name=name, directions=direction or ["minimize"])
-        study.set_user_attr(SEED, _draw_seed() if seed is None else seed)
-    except DuplicatedStudyError:
-        study = optuna.load_study(study_name=name, storage=storage)
+    study = _made_or_loaded(storage, name, direction, seed)
     check_objectives(study)
     there = directions_of(study)
     if direction is not None and list(direction) != there:
+        if {trial.state for trial in study.get_trials(deepcopy=False)} == {TrialState.FAIL}:
+            print(f"study {name!r} has no complete trial and is begun anew: {','.join(direction)}", file=sys.stderr)
+            optuna.delete_study(study_name=name, storage=storage)
+            return open_study(storage, name, direction, space, seed)
         own, asked = ",".join(there), ",".join(direction)
         raise StudyError(f"study {name!r} exists with direction {own}, not {asked}; use --direction {own}")
     check_space(study, space)
@@ -68,6 +70,17 @@ def open_study(
     if seed is not None and SEED not in study.user_attrs:
         study.set_user_attr(SEED, seed)
     return study, _seed(study) if seed is None else seed
+
+
+def _made_or_loaded(
+    storage: BaseStorage, name: str, direction: Sequence[Direction] | None, seed: int | None
+) -> optuna.Study:
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, directions=direction or ["minimize"])
+        study.set_user_attr(SEED, _draw_seed() if seed is None else seed)
+    except DuplicatedStudyError:
+        study = optuna.load_study(study_name=name, storage=storage)
+    return study
 
 
 def _draw_seed() -> int:
@@ -189,6 +202,11 @@ def best_value(study: optuna.Study) -> float | None:
         return study.best_value
     except ValueError:
         return None
+
+
+def spreads(study: optuna.Study) -> list[float]:
+    """By how much the values of each objective differ; none before a trial is complete."""
+    return spreads_of(trial.values for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
 
 
 def machine() -> str:
