@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import modeseek as ms
-from modeseek.constraints import margins_of
+from modeseek.constraints import constrain, margins_of
+from modeseek.dms import row_of
 from modeseek.document import to_document, trials_of
+from modeseek.locality import Boxes
 from modeseek.map_fit import fit
 from modeseek.outcome_transforms import standardize
 from modeseek.outcomes import measured, never_measures
@@ -272,3 +274,39 @@ def test_the_gradient_of_constrained_draws_is_that_of_their_values() -> None:
     same = x[:, :1].expand(1, 3, 4, 2)
     torch.testing.assert_close(drawn.everywhere(x[:, 0]), drawn.value(same))
     assert (value <= objective.value(x) + 1e-12).all()
+
+
+def test_that_an_evaluation_has_an_outcome_is_the_last_constraint() -> None:
+    X, Y = hill(30, 2, b=2)
+    lost = X[:, :10] * torch.tensor([0.3, 1.0], dtype=torch.float64) + torch.tensor([0.7, 0.0], dtype=torch.float64)
+    X = X * torch.tensor([0.6, 1.0], dtype=torch.float64)
+    limits = torch.stack([X[..., 1] - 0.5, X[..., 0] - 0.4], -1)
+    alone, thresholds = margins_of(X, limits)
+    both, with_last = margins_of(X, limits, lost=lost)
+    x = torch.rand(2, 40, 2, dtype=torch.float64, generator=generator(0))
+    torch.testing.assert_close(both.posterior(x.expand(3, 2, 40, 2))[0][:2], alone.posterior(x.expand(2, 2, 40, 2))[0])
+    assert with_last[:2].equal(thresholds)
+    mu, sigma = both.posterior(x.expand(3, 2, 40, 2))
+    met = torch.special.ndtr((mu[2] - with_last[2, :, None]) / sigma[2])
+    assert (met[x[..., 0] < 0.55] > 0.8).all()
+    assert (met[x[..., 0] > 0.75] < 0.2).all()
+    objective = fit(X, standardize(Y))
+    for gp in (constrain(objective, X, None, lost), constrain(objective, X, limits, lost)):
+        label, grad = gp.label_and_grad(x, 0.5)
+        torch.testing.assert_close(label, gp.label(x, 0.5))
+        tracked = x.clone().requires_grad_()
+        (by_autograd,) = torch.autograd.grad(gp.label(tracked, 0.5).sum(), tracked)
+        torch.testing.assert_close(grad, by_autograd, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(row_of(gp, 1).label(x[1:], 0.5), label[1:])
+    near = constrain(objective, X, None, lost)
+    far = x[..., 0] < 0.3
+    assert (objective.label(x, 0.5) - near.label(x, 0.5))[far].max() < 0.1, "as it was where nothing fails"
+
+
+def test_a_surrogate_with_failures_is_the_same_in_a_box() -> None:
+    X, Y = hill(12, 2)
+    boxes = Boxes(torch.full((1, 1, 2), 0.2, dtype=torch.float64), torch.full((1, 1, 2), 0.5, dtype=torch.float64))
+    gp = constrain(fit(X, standardize(Y)), X, None, torch.full((1, 1, 2), 0.9, dtype=torch.float64))
+    x = torch.rand(1, 20, 2, dtype=torch.float64, generator=generator(0))
+    torch.testing.assert_close(boxes.gp_inward(gp).label(boxes.inward(x), 1.0), gp.label(x, 1.0))
+    torch.testing.assert_close(boxes.gp_outward(boxes.gp_inward(gp)).label(x, 1.0), gp.label(x, 1.0))

@@ -204,6 +204,7 @@ def test_failed_trials_get_another_chance_when_asked_for(tmp_path):
 def test_a_finite_space_ends_the_run():
     result = minimize(lambda p: p["a"], Space({"a": Int(0, 4)}), 50, n_initial=2, **QUIET)
     assert result.stopped == "space exhausted"
+    assert "each configuration is evaluated once" in str(result)
     assert sorted(t.value for t in result.trials) == [0, 1, 2, 3, 4]
 
 

@@ -29,10 +29,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from modeseek.constraints import ConstrainedGP
 from modeseek.domain import Domain, Fork
 from modeseek.improvement import ImprovementGP, h_terms, log_h
 from modeseek.informed import Conviction
@@ -43,6 +45,8 @@ MOST = 8  # branches that compete with the mode's: those with the best expected 
 ROUNDS = 3  # of changing one choice of the best points at hand
 CHANGES = 256  # so many changed points per round, about
 WORST_Z = -1e4  # below it h(z) is rounding error
+
+Limits: TypeAlias = ConstrainedGP | ImprovementGP  # what knows the constraints
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Branches:
             stepped = replace(self, forks=self.forks + self.steps, steps=()).choose(x_next, x, surrogate, domain)
             return torch.where(self.stalled[..., None], stepped, settled)
         x_next = domain.exact(x_next.unsqueeze(-2))
-        limits = surrogate if isinstance(surrogate, ImprovementGP) else None
+        limits = surrogate if isinstance(surrogate, ConstrainedGP | ImprovementGP) else None
         best = self._best(limits)
         x = self._varied(torch.cat([x_next, x], -2), best, limits, domain)
         starts, exist = self._starts(x_next, x, self._gain(x, best, limits))
@@ -79,7 +83,7 @@ class Branches:
         winner = gain.nan_to_num(nan=-torch.inf).argmax(-1)
         return points.gather(-2, winner[..., None, None].expand_as(x_next)).squeeze(-2)
 
-    def _varied(self, x: Tensor, best: Tensor, limits: ImprovementGP | None, domain: Domain) -> Tensor:
+    def _varied(self, x: Tensor, best: Tensor, limits: Limits | None, domain: Domain) -> Tensor:
         """The points (b x m x d), of which the first is x_next, and others that differ from good ones in a choice.
 
         Each round goes on from the best of all.
@@ -107,7 +111,7 @@ class Branches:
         """Which of x (b x m x d) are in the branch of `one` (b x 1 x d): b x m."""
         return ((x - one)[..., [fork.coordinate for fork in self.forks]].abs() < 1e-9).all(-1)
 
-    def _best(self, limits: ImprovementGP | None) -> Tensor:
+    def _best(self, limits: Limits | None) -> Tensor:
         """The best posterior mean at an observed input, feasible where one is: b x 1."""
         mu, _ = self.gp.posterior(self.gp.X)
         if limits is not None:
@@ -115,7 +119,7 @@ class Branches:
             mu = torch.where(feasible | ~feasible.any(-1, keepdim=True), mu, -torch.inf)
         return mu.amax(-1, keepdim=True)
 
-    def _gain(self, x: Tensor, best: Tensor, limits: ImprovementGP | None) -> Tensor:
+    def _gain(self, x: Tensor, best: Tensor, limits: Limits | None) -> Tensor:
         """The logarithm of augmented expected improvement, times how probable x is to be feasible: b x m.
 
         With a belief, times π^w.

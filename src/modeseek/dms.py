@@ -13,13 +13,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from modeseek.branches import Branches
 from modeseek.config import DMSConfig, NetworkInputs
+from modeseek.constraints import ConstrainedGP, constrain
 from modeseek.diffusion.network import initialize
 from modeseek.diffusion.sampling import backward, guided_score
 from modeseek.diffusion.sde import VPSDE
@@ -61,6 +62,9 @@ class State(NamedTuple):
         return states[0] if len(states) == 1 else cls(*map(torch.cat, zip(*states, strict=True)))
 
 
+Fitted: TypeAlias = GP | ConstrainedGP | ImprovementGP
+
+
 @dataclass(frozen=True)
 class Found:
     """The next point of each batch element, and what it was found from, on the unit cube."""
@@ -81,7 +85,7 @@ class Found:
 class Suggestion(Found):
     """What was found, with the GP that it was found on and the state to go on from."""
 
-    gp: GP | ImprovementGP
+    gp: Fitted
     state: State
 
     def row(self, i: int) -> Suggestion:
@@ -103,6 +107,7 @@ def suggest(
     reference: Tensor | None = None,
     belief: Belief | None = None,
     stack: Stack | None = None,
+    lost: Tensor | None = None,
 ) -> Suggestion:
     """Lines 4 to 8 of Algorithm 1 for every batch element.
 
@@ -113,6 +118,7 @@ def suggest(
             generator per batch element, or one that seeds them.
         state: what the iteration before returned.
         pending: b x p x d, inputs whose outcomes are still to come, or never will.
+        lost: b x l x d, those of them that never will, where others are likely to fail as well; None: there are none.
         constraints: b x n x q, values of q constraints at X; an input is feasible where all are at most 0.
         domain: where to search.
         left: evaluations until the end of the run, this one included; None: not known.
@@ -126,13 +132,15 @@ def suggest(
     # Line 4: μ, σ ← FitGP(D)
     warm = None if state is None else state.hyperparameters
     conviction = None if belief is None else belief.after(X, Y, constraints)
-    gp: GP | ImprovementGP
+    gp: Fitted
     if Y.ndim == X.ndim:
-        gp = fit_several(X, Y, config, warm, pending, constraints, domain, reference, sem)
+        gp = fit_several(X, Y, config, warm, pending, constraints, domain, reference, sem, lost)
     else:
         gp = fit_surrogate(X, Y, config, warm, pending, domain.embedding, sem, stack)
-        gp = gp if constraints is None else improve_one(gp, X, constraints)
+        gp = gp if constraints is None else improve_one(gp, X, constraints, lost)
     gp = gp if conviction is None else informed(gp, conviction)
+    if lost is not None and isinstance(gp, GP):  # the others know of it
+        gp = constrain(gp, X, None, lost)
     branches = _branches(gp, X, Y, config, pending, domain, sem, conviction)
     clock.lap("fit")
     network = None if state is None else state.network
@@ -152,7 +160,7 @@ def suggest(
 
 
 def _branches(
-    gp: GP | ImprovementGP,
+    gp: Fitted,
     X: Tensor,
     Y: Tensor,
     config: DMSConfig,
@@ -383,6 +391,13 @@ def row_of(tree: Tree, i: int, dim: int = 0) -> Tree:
         first = ("boxes", "leaders", "top", "conviction")  # these have the batch first
         rows = {name: row_of(part, i, int(name not in first)) for name, part in vars(value).items()}
         return cast(Tree, replace(value, **rows))
+    if isinstance(value, ConstrainedGP):  # constraints stand before the batch
+        objective, margins, thresholds = (
+            row_of(value.objective, i),
+            row_of(value.margins, i, 1),
+            row_of(value.thresholds, i, 1),
+        )
+        return cast(Tree, ConstrainedGP(objective, margins, thresholds))
     if isinstance(value, tuple):
         return cast(Tree, type(value)(*(row_of(part, i, dim) for part in value)))
     if is_dataclass(value) and not isinstance(value, type):

@@ -100,6 +100,7 @@ def fit_several(
     domain: Domain,
     reference: Tensor | None,
     sem: Tensor | None,
+    lost: Tensor | None,
 ) -> ImprovementGP:
     """The GPs of several objectives (Y: b x n x M); arguments as in `dms.suggest`."""
     return improve(
@@ -109,6 +110,7 @@ def fit_several(
         reference=reference,
         warm=warm,
         pending=pending,
+        lost=lost,
         given=_given(config, domain.embedding, X.shape[-2]),
         sem=sem,
     )

@@ -13,7 +13,7 @@ Notation: n observations; b problems side by side; d coordinates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 from modeseek.config import DMSConfig
-from modeseek.dms import State, Suggestion
+from modeseek.constraints import ConstrainedGP
+from modeseek.dms import Fitted, State, Suggestion
 from modeseek.domain import is_continuous
 from modeseek.history import History
 from modeseek.space import Space
@@ -124,15 +125,13 @@ class Boxes(NamedTuple):
         """Points of the boxes (b x m x d) as points of the cubes."""
         return self.low + self.side * x
 
-    def gp_inward(self, gp: GP) -> GP:
+    def gp_inward(self, gp: Fitted) -> Fitted:
         """The same functions of points of the boxes: with length-scales in sides of these."""
-        lengthscale = gp.hyperparameters.lengthscale / self.side[:, 0]
-        return replace(gp, X=self.inward(gp.X), hyperparameters=gp.hyperparameters._replace(lengthscale=lengthscale))
+        return _scaled(gp, self.inward, 1 / self.side[:, 0])
 
-    def gp_outward(self, gp: GP) -> GP:
+    def gp_outward(self, gp: Fitted) -> Fitted:
         """The same functions of points of the cubes."""
-        lengthscale = gp.hyperparameters.lengthscale * self.side[:, 0]
-        return replace(gp, X=self.outward(gp.X), hyperparameters=gp.hyperparameters._replace(lengthscale=lengthscale))
+        return _scaled(gp, self.outward, self.side[:, 0])
 
     def state_inward(self, state: State) -> State:
         """Where a search of the boxes goes on."""
@@ -140,7 +139,6 @@ class Boxes(NamedTuple):
 
     def suggestion_outward(self, suggestion: Suggestion) -> Suggestion:
         """What was found in the boxes, as points of the cubes."""
-        assert isinstance(suggestion.gp, GP)
         state, side = suggestion.state, self.side[:, 0]
         return replace(
             suggestion,
@@ -151,6 +149,20 @@ class Boxes(NamedTuple):
             gp=self.gp_outward(suggestion.gp),
             state=state._replace(lengthscale=state.lengthscale * side),
         )
+
+
+def _scaled(gp: Fitted, moved: Callable[[Tensor], Tensor], by: Tensor) -> Fitted:
+    """The same functions of points that are moved, with length-scales so many times (b x d) as long."""
+
+    def scaled(one: GP) -> GP:
+        lengthscale = one.hyperparameters.lengthscale * by
+        return replace(one, X=moved(one.X), hyperparameters=one.hyperparameters._replace(lengthscale=lengthscale))
+
+    if isinstance(gp, GP):
+        return scaled(gp)
+    if isinstance(gp, ConstrainedGP):
+        return replace(gp, objective=scaled(gp.objective), margins=scaled(gp.margins))
+    return replace(gp, objectives=scaled(gp.objectives), margins=None if gp.margins is None else scaled(gp.margins))
 
 
 def begins_after(space: Space, config: DMSConfig, n_initial: int) -> int | None:

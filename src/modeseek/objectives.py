@@ -56,6 +56,7 @@ def improve(
     reference: Tensor | None = None,
     warm: Hyperparameters | None = None,
     pending: Tensor | None = None,
+    lost: Tensor | None = None,
     given: Given = USUAL,
     sem: Tensor | None = None,
 ) -> ImprovementGP:
@@ -67,6 +68,7 @@ def improve(
         reference: b x M, in the outcomes' units; inferred where it is NaN, or None.
         warm: where the fit starts, b x M x d and b x M.
         pending: b x p x d, taken to be observed at their posterior mean.
+        lost: b x l x d, those of them that gave no outcome.
         given: to the GPs.
         sem: b x n x M, standard errors of Y; NaN where the noise is to be fitted.
     """
@@ -75,7 +77,7 @@ def improve(
         gp = gp.condition(pending.expand(len(gp.X), *pending.shape))
     if reference is not None:
         reference = _unclamped(outcomes.first, reference.movedim(-1, 0)).movedim(0, -1)
-    return _improving(gp, X, constraints, reference)
+    return _improving(gp, X, constraints, lost, reference)
 
 
 def _unclamped(scaling: Scaling, Y: Tensor) -> Tensor:
@@ -84,13 +86,14 @@ def _unclamped(scaling: Scaling, Y: Tensor) -> Tensor:
     return (Y / unit / size - mean) / torch.where(std > 0, std, 1.0)
 
 
-def improve_one(objective: GP, X: Tensor, constraints: Tensor) -> ImprovementGP:
+def improve_one(objective: GP, X: Tensor, constraints: Tensor | None, lost: Tensor | None = None) -> ImprovementGP:
     """What improves on the best feasible posterior mean of one objective.
 
     Args:
         objective: its GP; pending inputs are its last.
         X: b x n x d, those with an outcome.
         constraints: b x n x q.
+        lost: b x l x d, evaluated without an outcome.
     """
     names = ["X", "y", "mean", "alpha", "inverse", "fit_failed"]
     names += ["shares", "scale"] if isinstance(objective, InformedGP) and objective.stack is not None else []
@@ -99,19 +102,22 @@ def improve_one(objective: GP, X: Tensor, constraints: Tensor) -> ImprovementGP:
     known = objective.given.known_noise
     given = objective.given if known is None else objective.given._replace(known_noise=known[None])
     gp = replace(objective, hyperparameters=hyperparameters, given=given, **parts)
-    return _improving(gp, X, constraints)
+    return _improving(gp, X, constraints, lost)
 
 
-def _improving(gp: GP, X: Tensor, constraints: Tensor | None, reference: Tensor | None = None) -> ImprovementGP:
+def _improving(
+    gp: GP, X: Tensor, constraints: Tensor | None, lost: Tensor | None, reference: Tensor | None = None
+) -> ImprovementGP:
     """On the front of the means at all inputs of the GPs (M x b), of which those after X are pending."""
     inputs, n = gp.X[0], X.shape[-2]
     counted = torch.ones(inputs.shape[:-1], dtype=torch.bool, device=X.device)
     margins = thresholds = None
-    if constraints is not None:
-        margins, thresholds = margins_of(X, constraints, gp.given)
+    if constraints is not None or lost is not None:
+        margins, thresholds = margins_of(X, constraints, gp.given, lost)
         pending = inputs[..., n:, :]
         mu, _ = margins.posterior(pending.expand(len(thresholds), *pending.shape))
-        counted = torch.cat([(constraints <= 0).all(-1), (mu >= thresholds[..., None]).all(0)], -1)
+        met = counted[..., :n] if constraints is None else (constraints <= 0).all(-1)
+        counted = torch.cat([met, (mu >= thresholds[..., None]).all(0)], -1)
     means = gp.posterior(gp.X)[0].movedim(0, -1)  # b x n x M
     leaders = leaders_of(means, counted)
     boxes = boxes_above(means, counted & leaders, reference)

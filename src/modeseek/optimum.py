@@ -92,6 +92,7 @@ class Optimum:
         *,
         draws: int = DRAWS,
         constraints: Array | None = None,
+        lost: Array | None = None,
         fixed: Mapping[str, Any] | None = None,
         point: Array | None = None,
     ) -> None:
@@ -103,6 +104,7 @@ class Optimum:
             generator: on the CPU.
             draws: how many functions.
             constraints: n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
+            lost: l x d, evaluated without an outcome; None: there are none.
             fixed: values by name: the optimum among parameters that have them.
             point: d, the recommended one, on the unit cube; None: the observed one with the best posterior mean.
         """
@@ -114,14 +116,15 @@ class Optimum:
         limits = None if constraints is None else torch.from_numpy(constraints).to(gp.X)[None]
         domain = Domain.of(space, gp.X.device, region)
         at = None if point is None else torch.from_numpy(point).to(gp.X)[None]
-        found = sample_optimum(gp, draws, generator, constraints=limits, point=at, domain=domain)
+        failed = None if lost is None or not len(lost) else torch.from_numpy(lost).to(gp.X)[None]
+        found = sample_optimum(gp, draws, generator, constraints=limits, lost=failed, point=at, domain=domain)
         self._several, self._found, self._region = found.several, (found.x, found.value), region
         self._model: OptimaModel | None = None
         self._seed = int(torch.randint(2**31, (), dtype=torch.int64, device="cpu", generator=generator))
         self._points: Array = found.x[0].cpu().numpy()
         self._regrets: Array = found.regrets(outcomes)[0].cpu().numpy()
         self._rippled: Array = found.regrets(outcomes, ripples=True)[0].cpu().numpy()
-        self._trials = gp.X.shape[-2]
+        self._trials, self._failed = gp.X.shape[-2], 0 if lost is None else len(lost)
 
         params = space.decode if region is None else region.params
         self.samples: list[Params] = [params(row) for row in self._points]
@@ -158,9 +161,8 @@ class Optimum:
             limits = history.constraints
             if point is None:
                 point = history.X[recommended_or_best(gp, torch.from_numpy(limits).to(gp.X)[None])]
-            return cls(
-                space, gp, outcomes, direction, source, draws=draws, constraints=limits, fixed=fixed, point=point
-            )
+            known = {"constraints": limits, "lost": history.lost}
+            return cls(space, gp, outcomes, direction, source, draws=draws, **known, fixed=fixed, point=point)
 
     def predict(self, params: Params | Sequence[Params]) -> tuple[Any, Any]:
         """Mean and standard deviation of the objective at these parameters, or at each of a list of them."""

@@ -34,7 +34,8 @@ def summary(optimum: Optimum) -> str:
         gain = "all values so far are equal, so that nothing is known of how much better it is"
     best = f"{_text(optimum, optimum.recommended, intervals)}; value {with_error(optimum.value, optimum.std, least=4)}"
     what = "minimum" if optimum.direction == "minimize" else "maximum"
-    said = "1 evaluation says" if optimum._trials == 1 else f"{optimum._trials} evaluations say"
+    failed = f", and {optimum._failed} without an outcome," if optimum._failed else ""
+    said = f"1 evaluation{failed} says" if optimum._trials == 1 else f"{optimum._trials} evaluations{failed} say"
     return "\n".join(
         [
             f"What {said} of the {what}:",

@@ -252,6 +252,7 @@ def suggest_all(
             reference=None if references[0] is None else stack([point for point in references if point is not None]),
             belief=None if knowledge is None else knowledge.belief(device),
             stack=None if knowledge is None else knowledge.stack(device, settings.config),
+            lost=stack([history.lost for history in histories]) if len(histories[0].lost) else None,
         )
     _log.debug("trial %d: fit of %d evaluations", number, suggestion.gp.evaluations)
     return suggestion if boxes is None else boxes.suggestion_outward(suggestion)

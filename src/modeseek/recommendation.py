@@ -109,8 +109,11 @@ def best_expected(proposer: Proposer, objective: GP, history: History) -> tuple[
     source = generator(settings.seed, Stream.OPTIMUM, len(history.Y))
     with computing(settings.device, settings.threads):
         gp: GP | ConstrainedGP = objective
-        if history.constraints.size:
-            gp = constrain(objective, objective.X, torch.from_numpy(history.constraints)[None].to(objective.X))
+        if history.constraints.size or len(history.lost):
+            limits, lost = (
+                torch.from_numpy(part)[None].to(objective.X) for part in (history.constraints, history.lost)
+            )
+            gp = constrain(objective, objective.X, limits, lost if lost.shape[-2] else None)
         x, label = pseudo_dataset(gp, m=STARTS, K=STEPS, rho=0.0, refine="point", source=source, domain=domain)
         start = x[:, [int(label[0].argmax())]]
         top = polish(gp, start, rho=0.0, domain=domain)

@@ -124,6 +124,10 @@ class Result:
         ]
         if self.stopped == "sure":
             lines[0] += f" ({caveat(self.direction)})"
+        if self.stopped == "space exhausted" and self.noise != "none":
+            lines[0] += (
+                ": each configuration is evaluated once; where values have noise, ask(fixed=...) measures one again"
+            )
         if isinstance(self.direction, tuple) and (front := self.front):
             return "\n".join([*lines, *self._of_front(front)])
         if self.best is None:

@@ -69,6 +69,7 @@ def sample_optimum(
     *,
     several: Several | None = None,
     constraints: Tensor | None = None,
+    lost: Tensor | None = None,
     point: Tensor | None = None,
     domain: Domain = CUBE,
 ) -> SampledOptimum:
@@ -81,6 +82,7 @@ def sample_optimum(
         several: hyperparameters that are equally probable; None: drawn, or those of the fit where there are so many
             observations that they determine them.
         constraints: b x n x q, of black-box constraints, at most 0 where feasible; TrialError where nothing is.
+        lost: b x l x d, evaluated without an outcome; None: there are none.
         point: b x d, the recommended one, in the region; None: observed, feasible, of the best posterior mean.
         domain: where to look.
     """
@@ -89,7 +91,7 @@ def sample_optimum(
         several = drawn_or_fitted(gp, min(HYPERPARAMETERS, draws), rows)
     models, scale = several
     H, d = len(models.X), gp.X.shape[-1]
-    limits = _Limits.of(gp, constraints)
+    limits = _Limits.of(gp, constraints, lost)
     if point is None:
         mu = (models.posterior(models.X)[0] * scale[..., None]).mean(0)
         best = torch.where(limits.recommendable, mu.nan_to_num(nan=-torch.inf), -torch.inf).argmax(-1)
@@ -181,17 +183,19 @@ class _Limits(NamedTuple):
     thresholds: Tensor | None = None  # q x b
 
     @classmethod
-    def of(cls, gp: GP, constraints: Tensor | None) -> _Limits:
+    def of(cls, gp: GP, constraints: Tensor | None, lost: Tensor | None = None) -> _Limits:
         """From constraints (b x n x q) observed with the objective; TrialError where no observation is feasible."""
         X = gp.X
-        if constraints is None or constraints.shape[-1] == 0:
-            every = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
-            return cls(every, every)
-        feasible = (constraints <= 0).all(-1)
+        feasible = torch.ones(X.shape[:-1], dtype=torch.bool, device=X.device)
+        if constraints is not None and constraints.shape[-1]:
+            feasible = (constraints <= 0).all(-1)
+        elif lost is None:
+            return cls(feasible, feasible)
         if not bool(feasible.any(-1).all()):
             raise TrialError("no trial is feasible yet, so that nothing is known of the optimum")
-        margins, thresholds = margins_of(X, constraints, gp.given)
-        probable = feasible & (margins.posterior(margins.X)[0] >= thresholds[..., None]).all(0)
+        margins, thresholds = margins_of(X, constraints, gp.given, lost)
+        mu, _ = margins.posterior(X.expand(len(thresholds), *X.shape))
+        probable = feasible & (mu >= thresholds[..., None]).all(0)
         return cls(feasible, torch.where(probable.any(-1, keepdim=True), probable, feasible), margins, thresholds)
 
     def on(self, paths: Paths, rows: Draws) -> Drawn:

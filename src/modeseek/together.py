@@ -21,11 +21,13 @@ import torch
 from torch import Tensor
 
 from modeseek.computing import computing
+from modeseek.constraints import ConstrainedGP
+from modeseek.dms import Fitted
 from modeseek.draws import Draws
 from modeseek.errors import SpaceExhausted
 from modeseek.history import History, fresh
 from modeseek.modes import modes
-from modeseek.paths import NEAR, QUICK, SPREAD, draw_paths, maxima
+from modeseek.paths import NEAR, QUICK, SPREAD, ConstrainedPaths, Drawn, draw_paths, maxima
 from modeseek.proposer import Proposal, Proposer, apart_in, boxes_of, common_domain, propose_with, remaining
 from modeseek.settings import Stream, generator
 from modeseek.surrogate import GP
@@ -87,7 +89,7 @@ def _next(
     """
     first, found = propose_with(proposers, histories, number, left)
     batches = [[proposal] for proposal in first]
-    if found is None or count == 1 or type(found.gp) is not GP:
+    if found is None or count == 1 or type(_objective(found.gp)) is not GP:
         return batches
     at = np.stack([proposal.point for proposal in first])[:, None]
     source = Draws([generator(proposer.settings.seed, Stream.MODEL, number + 1) for proposer in proposers])
@@ -108,10 +110,27 @@ def _next(
     return batches
 
 
-def _candidates(gp: GP, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
+def _objective(gp: Fitted) -> Fitted:
+    """What is known of the objective, where that and failures are all that is."""
+    return gp.objective if isinstance(gp, ConstrainedGP) else gp
+
+
+def _drawn(gp: Fitted, count: int, source: Draws) -> Drawn:
+    """Functions nearer to the posterior's mean, and of where an evaluation has an outcome."""
+    objective = _objective(gp)
+    assert isinstance(objective, GP)
+    paths = draw_paths(objective, count, source, FEATURES).shrunk(SHARE)
+    if not isinstance(gp, ConstrainedGP):
+        return paths
+    margins = draw_paths(gp.margins, count, source.split(1), FEATURES).shrunk(SHARE)
+    met = gp.margins.posterior(gp.X[None])[0] >= gp.thresholds[..., None]
+    return ConstrainedPaths(paths, margins, gp.thresholds, met.all(0))
+
+
+def _candidates(gp: Fitted, first: Tensor, count: int, source: Draws, proposers: Sequence[Proposer]) -> Tensor:
     """Samples of x* and their modes beside the first proposals (b x 1 x d), in the order to take them: b x N x d."""
     domain = common_domain(proposers)
-    paths = draw_paths(gp, _draws(count), source, FEATURES).shrunk(SHARE)
+    paths = _drawn(gp, _draws(count), source)
     x = maxima(paths, source, domain, quick=True).x
     centres = domain.repair(modes(x, QUANTILE).centre[..., :MODES, :], x)
     x = torch.cat([x, domain.snap(centres)], -2)

@@ -1,5 +1,6 @@
 """Bad objectives: faults 1 to 5 and 25 of docs/faults.md; see also test_faults_running.py."""
 
+import itertools
 import os
 import signal
 import textwrap
@@ -103,7 +104,8 @@ def test_fault_02_03_04_what_is_no_finite_number(bad, message):
         torch.from_numpy(history.X)[None], torch.from_numpy(history.Y)[None], CHEAP, state.hyperparameters
     )
     x = torch.rand(1, 50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(opt.suggestion.gp.posterior(x)[0], alone.posterior(x)[0], atol=1e-6, rtol=1e-6)
+    with_failed = opt.suggestion.gp.objective
+    torch.testing.assert_close(with_failed.posterior(x)[0], alone.posterior(x)[0], atol=1e-6, rtol=1e-6)
     assert [t.state is TrialState.FAILED for t in opt.trials] == [False, False, True, False]
 
 
@@ -120,6 +122,52 @@ def test_fault_04_warnings_made_errors_lose_no_trial():
         with pytest.raises(TrialFailedWarning):
             opt.tell(trial, None)
     assert opt.trials[0].state is TrialState.FAILED
+
+
+def uphill(x):
+    """The better, the nearer to what fails."""
+    return np.nan if x[0] > 0.5 else 1 - x[0] + (x[1] - 0.3) ** 2
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+def test_fault_02_where_evaluations_fail_is_learned():
+    """Without that nearly all of the last 20 fail, close together, and the best is 0.8 to 5."""
+    for seed in (0, 1):
+        result = minimize(uphill, BOX, 30, seed=seed, n_initial=10, config=DMSConfig.fast(), progress=False)
+        assert result.best.value < 0.55
+        failed = [t.unit for t in result.trials if t.state is TrialState.FAILED]
+        assert 2 < len(failed) < 24
+        assert min(np.abs(np.subtract(a, b)).max() for a, b in itertools.combinations(failed, 2)) > 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+def test_fault_02_where_evaluations_fail_no_optimum_is_expected():
+    opt = Optimizer(BOX, config=CHEAP, seed=0, n_initial=20)
+    for trial in opt.ask(24):
+        opt.tell(trial, uphill(trial.params))
+    optimum = opt.optimum(draws=64)
+    assert np.mean([x[0] < 0.6 for x in optimum.samples]) > 0.9
+    assert "evaluations, and 1" in str(optimum).splitlines()[0]
+    assert opt.recommend().params[0] <= 0.5
+    batch = opt.ask(16)
+    assert np.mean([trial.params[0] < 0.6 for trial in batch]) >= 0.75, "side by side, too"
+
+
+@pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")
+def test_fault_02_failures_beside_constraints_and_several_objectives():
+    def fails(x):
+        return np.nan if x[0] > 0.5 else Outcome(1 - x[0], constraints=[x[1] - 0.6])
+
+    result = minimize(fails, BOX, 30, seed=0, n_initial=10, config=CHEAP, progress=False)
+    assert result.best.feasible
+    assert result.best.value < 0.52
+
+    def front(x):
+        return (np.nan, np.nan) if x[0] > 0.5 else (1 - x[0], (x[1] - 0.3) ** 2 + x[0])
+
+    result = minimize(front, BOX, 26, directions=["minimize"] * 2, seed=0, n_initial=10, config=CHEAP, progress=False)
+    assert sum(trial.value is None and not trial.values for trial in result.trials) < 22
+    assert min(trial.values[0] for trial in result.front) < 0.53
 
 
 @pytest.mark.filterwarnings("ignore::modeseek.TrialFailedWarning")

@@ -338,7 +338,8 @@ def _parameter(parameter: axp.RangeParameter | axp.ChoiceParameter) -> Parameter
     if parameter.is_fidelity or (isinstance(parameter, axp.ChoiceParameter) and parameter.is_task):
         raise SpaceError(f"parameter {parameter.name!r}: DMSNode takes no fidelity or task parameters")
     if isinstance(parameter, axp.ChoiceParameter):
-        return Categorical(parameter.values, ordered=bool(parameter.is_ordered))
+        # Ax takes any two values for ordered, of which that says nothing.
+        return Categorical(parameter.values, ordered=bool(parameter.is_ordered) and len(parameter.values) > 2)
     if parameter.logit_scale:
         raise SpaceError(f"parameter {parameter.name!r}: DMSNode takes a linear or a log scale, not a logit scale")
     if parameter.parameter_type is axp.ParameterType.INT:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from modeseek.checks import missing_extra, whole_number
 from modeseek.config import DMSConfig
+from modeseek.constraints import ConstrainedGP
 from modeseek.dms import Suggestion
 from modeseek.earlier import Told, read
 from modeseek.errors import (
@@ -43,6 +44,7 @@ from modeseek.settings import Configured, Settings, Stream, new_seed, seeds
 from modeseek.space import Space
 from modeseek.stopping import DRAWS as STOP_DRAWS
 from modeseek.stopping import WhenSure
+from modeseek.surrogate import GP
 from modeseek.trials import Direction
 from modeseek.typing import Array
 
@@ -396,15 +398,15 @@ def _aware_of(suggestion: Suggestion, late: Array) -> Suggestion:
     if not len(late):
         return suggestion
     gp, x_next = suggestion.gp, suggestion.x_next.unsqueeze(-2)
-    objective = gp.objectives if isinstance(gp, ImprovementGP) else gp
+    name = {ImprovementGP: "objectives", ConstrainedGP: "objective"}.get(type(gp))
+    objective: GP = getattr(gp, name) if name else gp  # type: ignore[assignment]
     batch = objective.X.shape[:-2]
     conditioned = objective.condition(torch.from_numpy(late).to(objective.X).expand(*batch, *late.shape))
     before, after = (model.posterior(x_next.expand(*batch, -1, -1))[1] for model in (objective, conditioned))
     if bool((after > before / 2).any()):
         return suggestion
-    aware = replace(
-        suggestion, gp=replace(gp, objectives=conditioned) if isinstance(gp, ImprovementGP) else conditioned
-    )
+    parts: dict[str, Any] = {name: conditioned} if name else {}
+    aware = replace(suggestion, gp=replace(gp, **parts) if parts else conditioned)
     best = best_labelled(pool_of(suggestion), aware.gp, suggestion.rho)
     return replace(aware, x_next=torch.from_numpy(best)[None])
 
