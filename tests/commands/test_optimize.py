@@ -613,7 +613,7 @@ def test_show_prints_the_best_and_writes_a_picture(capsys: pytest.CaptureFixture
         assert f"best value {best.value:.6g} (trial {best.number})" in said
         assert re.search(rf"units\s+{best.params['units']}\n", said)
         assert re.search(r"8 trials \(\d complete, \d fail\)", said)
-        assert re.search(r"What \d evaluations say of the minimum:\n(  .*\n){4}", said)
+        assert re.search(r"What \d evaluations, and \d without an outcome, say of the minimum:\n(  .*\n){4}", said)
         picture = Path(said.split("picture: ")[1].strip())
         assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         picture.unlink()

@@ -93,7 +93,7 @@ def _add_pack(commands: Commands) -> None:
         "--inputs",
         choices=("all", "real", "none"),
         default="all",
-        help="tasks whose evaluated points are kept; real: those that are not functions (default: all)",
+        help="tasks whose evaluated points are kept; real: those that train a network (default: all)",
     )
     pack.set_defaults(run=_pack)
 

@@ -148,8 +148,8 @@ def test_a_model_without_finite_samples_has_no_terms(monkeypatch: pytest.MonkeyP
     assert "NaN" not in path.read_text(), "which JSON does not have"
     np.testing.assert_allclose(load(path)[0].e2, r.e2, rtol=1e-5)
     (bound, *_) = table(Evidence({}, {}, {}, tmp_path)).cells
-    assert " of 2 measurements, and in 2 with the gap" in bound[4]
-    assert bound[4].endswith("1 more had no finite samples")
+    assert " of 2 measurements, and in 2 with the gap" in bound[5]
+    assert bound[5].endswith("1 more had no finite samples")
 
 
 def test_only_what_is_missing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
