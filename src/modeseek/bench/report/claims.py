@@ -62,7 +62,7 @@ def _concentration(evidence: Evidence) -> Iterator[Finding]:
             spreads = [(distribution.spread(s.gp), distribution.spread(s.diffusion)) for s in of if not s.fell_back]
             halved = [gp > 2 * model for gp, model in spreads]
             smaller = sum(gp > model for gp, model in spreads)
-            sharper += halved
+            sharper += [gp > model for gp, model in spreads]
             text = f"at iteration {iteration} no model in {len(of)} replications"
             if spreads:
                 gp, model = np.mean(spreads, axis=0)
