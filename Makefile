@@ -58,7 +58,7 @@ format: $(STAMP)  ## rewrite the code the way lint wants it
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test-slow: $(STAMP)  ## the slow tests: regret against Sobol search and BoTorch's LogEI
+test-slow: $(STAMP)  ## the slow tests: whole runs, their regret against Sobol search and BoTorch's LogEI
 	$(PYTEST) -m slow --timeout 3600 $(ARGS)
 
 # An environment of their own: they need versions that modeseek's other extras do not.

@@ -118,6 +118,7 @@ def test_points_around_are_near_and_far_and_of_those_chosen() -> None:
     assert (distance[1, :40].argmin(-1).unique()).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_an_optimum_on_the_border_is_found_sharply() -> None:
     """The constrained toy of Gramacy et al. (2016), whose optimum is on the border of one constraint."""
     problem = ConstrainedGramacy()
