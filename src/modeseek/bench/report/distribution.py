@@ -89,17 +89,17 @@ def draw(taken: Sequence[OptimumSamples], path: Path) -> list[Path]:
     figure = figures.blank(14, 3.5 * len(shown) + 0.3)
     edges = space_units(np.linspace([0, 0], [1, 1], 41))
     for row, s in zip(figure.subplots(len(shown), 4, squeeze=False), shown, strict=True):
-        name = f"{s.method}, iteration {s.iteration}"
         samples = (("GP", "#1f77b4", space_units(s.gp)), ("diffusion model", "#d62728", space_units(s.diffusion)))
         for axes, (by, colour, x) in zip(row[:2], samples, strict=True):
             _draw_contours(axes)
             axes.scatter(*space_units(s.observed).T, s=16, marker="x", linewidth=1, color="black", label="observed")
             axes.scatter(*x.T, s=10, color=colour, alpha=0.6, label=f"x* by the {by}")
-            axes.set(title=f"{name}, {by}", xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
+            axes.set(title=by, xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
+        row[0].set_ylabel(f"{s.method}, iteration {s.iteration}\n$x_2$")
         for i, axes in enumerate(row[2:]):
             for _, colour, x in samples:
                 axes.hist(x[:, i], bins=edges[:, i], color=colour, alpha=0.5)
-            axes.set(title=f"{name}, marginal of $x_{i + 1}$", xlabel=f"$x_{i + 1}$", ylabel="samples")
+            axes.set(title=f"marginal of $x_{i + 1}$", xlabel=f"$x_{i + 1}$", ylabel="samples")
     handles = {h.get_label(): h for axes in row[:2] for h in axes.get_legend_handles_labels()[0]}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False)
     return figures.save(figure, path)
