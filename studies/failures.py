@@ -5,7 +5,7 @@
     trend     fails where the learning rate is above 1e-2, and is better the nearer it comes to that
     one       the same in one dimension, a quadratic with its minimum in what fails
     memory    fails where batch · layers > 600, and is better with more of both
-    beside    Branin; a third of the box fails, none of the three minima
+    beside    Branin; two ninths of the box fail, none of the three minima
     holes     Branin; squares around two of the three minima fail
     random    Branin; every fifth evaluation fails, wherever it is
 

@@ -158,11 +158,10 @@ def _scaled(gp: Fitted, moved: Callable[[Tensor], Tensor], by: Tensor) -> Fitted
         lengthscale = one.hyperparameters.lengthscale * by
         return replace(one, X=moved(one.X), hyperparameters=one.hyperparameters._replace(lengthscale=lengthscale))
 
-    if isinstance(gp, GP):
-        return scaled(gp)
     if isinstance(gp, ConstrainedGP):
         return replace(gp, objective=scaled(gp.objective), margins=scaled(gp.margins))
-    return replace(gp, objectives=scaled(gp.objectives), margins=None if gp.margins is None else scaled(gp.margins))
+    assert isinstance(gp, GP), "boxes are for one objective without constraints"
+    return scaled(gp)
 
 
 def begins_after(space: Space, config: DMSConfig, n_initial: int) -> int | None:

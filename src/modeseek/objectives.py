@@ -86,7 +86,7 @@ def _unclamped(scaling: Scaling, Y: Tensor) -> Tensor:
     return (Y / unit / size - mean) / torch.where(std > 0, std, 1.0)
 
 
-def improve_one(objective: GP, X: Tensor, constraints: Tensor | None, lost: Tensor | None = None) -> ImprovementGP:
+def improve_one(objective: GP, X: Tensor, constraints: Tensor, lost: Tensor | None = None) -> ImprovementGP:
     """What improves on the best feasible posterior mean of one objective.
 
     Args:

@@ -166,7 +166,7 @@ def test_fault_02_failures_beside_constraints_and_several_objectives():
         return (np.nan, np.nan) if x[0] > 0.5 else (1 - x[0], (x[1] - 0.3) ** 2 + x[0])
 
     result = minimize(front, BOX, 26, directions=["minimize"] * 2, seed=0, n_initial=10, config=CHEAP, progress=False)
-    assert sum(trial.value is None and not trial.values for trial in result.trials) < 22
+    assert sum(not trial.values for trial in result.trials) < 10, "11 without what is learned"
     assert min(trial.values[0] for trial in result.front) < 0.53
 
 
